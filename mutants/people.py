@@ -144,7 +144,7 @@ AUDIT: list[Mutant] = [
     Mutant(
         "refusals that were counted in a pause are told by nothing",
         file="dashboard/security/access_log.py",
-        was="            self._tell(key, run)\n            run.more, run.pause",
+        was="            self._write_count(key, run)\n            run.more, run.pause",
         becomes="            run.more, run.pause",
         caught_by=ACCESS_LOG,
     ),
@@ -158,8 +158,8 @@ AUDIT: list[Mutant] = [
     Mutant(
         "refusals that were counted are lost when the dashboard closes",
         file="dashboard/security/access_log.py",
-        was="        self._follow()\n        self._tell_all()\n",
-        becomes="        self._follow()\n",
+        was="        self._follow_loop()\n        self._write_counts()\n",
+        becomes="        self._follow_loop()\n",
         caught_by=ACCESS_LOG,
     ),
     Mutant(

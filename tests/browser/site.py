@@ -116,17 +116,13 @@ class Site:
         listening = bound("127.0.0.1", 0)
         self._at = address_of(listening)
         server = Server(self._served, lifespan=False, closing=self._dashboard.end_streams)
-        server.listens_to_signals = False
         async with self.app.worker() if self._worker else self.app:
-            serving = asyncio.create_task(server.serve([listening]))
-            while not server.started:
-                await asyncio.sleep(0.01)
-            self._ready.set()
-            await self._over.wait()
-            server.should_exit = True
-            await serving
+            async with server.beside(listening):
+                while not server.started:
+                    await asyncio.sleep(0.01)
+                self._ready.set()
+                await self._over.wait()
             await self._dashboard.aclose()
-        listening.close()
 
 
 async def _until(holds: Callable[[], Coroutine[Any, Any, bool]]) -> None:

@@ -13,12 +13,7 @@ async def served(application: Any, *, closing: Any = None, lifespan: bool = Fals
     """The application, answering at the address that is given."""
     listening = bound("127.0.0.1", 0)
     server = Server(application, lifespan=lifespan, closing=closing)
-    server.listens_to_signals = False
-    serving = asyncio.create_task(server.serve([listening]))
-    while not server.started:
-        await asyncio.sleep(0)
-    try:
+    async with server.beside(listening):
+        while not server.started:
+            await asyncio.sleep(0)
         yield f"http://{address_of(listening)}"
-    finally:
-        server.should_exit = True
-        await serving

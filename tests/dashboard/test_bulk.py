@@ -7,6 +7,7 @@ import pytest
 
 from mainspring.dashboard.api import bulk
 from mainspring.dashboard.api.bulk import Bulks
+from mainspring.dashboard.api.messages import Search
 from mainspring.dashboard.responses import Problem
 from tests.dashboard.scene import Scene, opened, until
 
@@ -80,7 +81,7 @@ async def test_a_bulk_action_is_stopped_between_two_batches() -> None:
             await asyncio.sleep(0)
         return batches * 500
 
-    begun = bulks.start("revive", None, "ada", work)
+    begun = bulks.start("revive", Search(), "ada", work)
     await until(lambda: _is(lambda: begun.done >= 1000))
 
     bulks.stop(begun.id)
@@ -102,7 +103,7 @@ async def test_what_stops_it_is_told() -> None:
         progress(500)
         raise TimeoutError
 
-    begun = bulks.start("discard", None, "ada", work)
+    begun = bulks.start("discard", Search(), "ada", work)
     await until(lambda: _is(lambda: begun.state != "running"))
 
     assert (begun.state, begun.done) == ("failed", 500)
@@ -117,12 +118,12 @@ async def test_only_some_go_on_at_a_time_and_only_some_are_remembered(monkeypatc
         await over.wait()
         return 1
 
-    running = [bulks.start("revive", None, "ada", work) for _ in range(4)]
+    running = [bulks.start("revive", Search(), "ada", work) for _ in range(4)]
     with pytest.raises(Problem, match="are running: wait for one"):
-        bulks.start("revive", None, "ada", work)
+        bulks.start("revive", Search(), "ada", work)
     over.set()
     await until(lambda: _is(lambda: all(each.state == "done" for each in running)))
-    last = bulks.start("revive", None, "ada", work)
+    last = bulks.start("revive", Search(), "ada", work)
 
     assert len(list(bulks)) == 3
     assert next(iter(bulks)) is last
@@ -133,7 +134,7 @@ async def test_only_some_go_on_at_a_time_and_only_some_are_remembered(monkeypatc
 
 async def test_they_end_with_the_server() -> None:
     async with opened(dead=0) as scene:
-        begun = scene.dashboard._services.bulks.start("revive", None, "ada", _for_ever)
+        begun = scene.dashboard._services.bulks.start("revive", Search(), "ada", _for_ever)
 
         await scene.dashboard.aclose()
 

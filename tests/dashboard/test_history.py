@@ -7,6 +7,7 @@ import pytest
 
 from mainspring.dashboard import Dashboard
 from mainspring.dashboard.api import bulk
+from mainspring.dashboard.api.messages import Search
 from mainspring.model.search import Filter
 from tests.dashboard.scene import OPERATOR, Scene, client_of, until
 
@@ -43,7 +44,7 @@ async def test_what_goes_on_here_is_told_from_what_goes_on_elsewhere(scene: Scen
 
     controls = (await scene.app._connection.storage("a test")).controls
     await controls.noted("revive", "state dead, group charge", "ada", "1500 revived; goes on")
-    scene.dashboard._services.bulks.start("revive", None, "ada", work, "state dead, group charge")
+    scene.dashboard._services.bulks.start("revive", Search(), "ada", work, "state dead, group charge")
     await held.wait()
     async with scene.viewer() as client:
         rows = await _past(client)

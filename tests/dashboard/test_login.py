@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 
 from mainspring.dashboard.security.headers import client_of as counted_client_of
-from mainspring.dashboard.security.identity import LASTS, Sessions, Tokens, tokens_around
+from mainspring.dashboard.security.identity import LASTS, Sessions, Tokens, environment_tokens
 from mainspring.model.errors import BadOption
 from tests.dashboard.browser import Browser
 from tests.dashboard.scene import BASE, OPERATOR, VIEWER, Scene, client_of, opened
@@ -282,8 +282,8 @@ def test_tokens_may_come_from_the_environment_or_from_files(tmp_path: Path) -> N
         "MAINSPRING_DASHBOARD_VIEWER_TOKEN_FILE": str(file),
     }
 
-    assert tokens_around(around) == {"operator": OPERATOR, "viewer": VIEWER}
+    assert environment_tokens(around) == {"operator": OPERATOR, "viewer": VIEWER}
     with pytest.raises(BadOption, match="are both set"):
-        tokens_around({**around, "MAINSPRING_DASHBOARD_VIEWER_TOKEN": VIEWER})
+        environment_tokens({**around, "MAINSPRING_DASHBOARD_VIEWER_TOKEN": VIEWER})
     with pytest.raises(BadOption, match="cannot be read"):
-        tokens_around({"MAINSPRING_DASHBOARD_VIEWER_TOKEN_FILE": str(tmp_path / "none")})
+        environment_tokens({"MAINSPRING_DASHBOARD_VIEWER_TOKEN_FILE": str(tmp_path / "none")})

@@ -23,12 +23,12 @@ from mainspring.cli import (
     joins,
     leases,
     messages,
-    schedules,
+    schedule_edit,
     top,
-    worker,
     workers,
 )
-from mainspring.cli.errors import INTERRUPTED, report
+from mainspring.cli.errors import DECLINED, INTERRUPTED, Declined, report
+from mainspring.cli.output import print_line
 
 HELP = "Messages, timers and schedules on the database an application already has."
 _AS_VALUES: dict[str, Any] = {"exit_on_error": False, "print_error": False, "result_action": "return_value"}
@@ -55,6 +55,9 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Declined as declined:
+        print_line(str(declined))
+        return DECLINED
     except BrokenPipeError:
         # The reader closed the pipe, as `head` does: that is no failure, but nothing more may be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -74,7 +77,7 @@ def _commands() -> App:
         group_commands="Commands",
     )
     for command in (
-        worker.worker,
+        workers.worker,
         dashboard.dashboard,
         database.declare,
         database.migrate,
@@ -91,7 +94,7 @@ def _commands() -> App:
     app.command(workers.app)
     app.command(joins.app)
     app.command(inbox.app)
-    app.command(schedules.app)
+    app.command(schedule_edit.app)
     app.command(fanout.app)
     app.command(leases.app)
     app.command(cron.cron)

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from mainspring.app.schedule.view import preview
 from mainspring.cli.errors import Refused
 from mainspring.cli.output import print_facts, print_json, stdout
-from mainspring.cli.schedule_details import as_json, day_rule, print_instants
+from mainspring.cli.schedules import as_json, day_rule, print_instants
 from mainspring.cli.target import Json
 
 
@@ -24,7 +24,7 @@ def cron(
     day_match: Literal["and", "or"] = "and",
     on_gap: Literal["fire", "skip"] = "fire",
     json: Json = False,
-) -> int:
+) -> None:
     """Describe a cron expression in words and print its next times. Needs no database.
 
     Parameters
@@ -56,8 +56,7 @@ def cron(
                 "next": as_json(seen.times, seen.after),
             }
         )
-        return 0
+        return
     print_facts((("rhythm", str(seen.rhythm)), ("in words", seen.rhythm.describe()), *rule))
     stdout().print()
     print_instants(seen.times, timezone, None if start is None else seen.after)
-    return 0

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from mainspring.app.mainspring import Mainspring
 from mainspring.app.process.service import log_to_stderr, say
 from mainspring.cli.errors import Refused
 from mainspring.cli.target import UNNAMED, Spec, Target
@@ -33,7 +31,7 @@ def dashboard(
     root_path: Annotated[str | None, Parameter(metavar="PATH")] = None,
     trust_proxy: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     target: Target = UNNAMED,
-) -> int:
+) -> None:
     """Serve the dashboard, and print its address.
 
     Reads tokens from MAINSPRING_DASHBOARD_OPERATOR_TOKEN and MAINSPRING_DASHBOARD_VIEWER_TOKEN, or from files named by
@@ -56,16 +54,15 @@ def dashboard(
     """
     from mainspring.dashboard import Dashboard
     from mainspring.dashboard.security.headers import is_loopback
-    from mainspring.dashboard.security.identity import MAKING, tokens_around
+    from mainspring.dashboard.security.identity import MAKING, environment_tokens
     from mainspring.dashboard.server import Server, address_of, bound
 
-    if app is not None and target.app not in (None, app):
-        raise Refused(f"{app} and --app {target.app} are two applications: give one")
+    target = target.of(app)
     if port is not None and not 0 <= port <= 65535:  # noqa: PLR2004
         raise Refused(f"--port {port} must be between 0 and 65535")
     role: Role = "viewer" if read_only else "operator"
-    tokens = {each: token for each, token in tokens_around().items() if each == "viewer" or not read_only}
-    found: Mainspring = replace(target, app=app or target.app).find()
+    tokens = {each: token for each, token in environment_tokens().items() if each == "viewer" or not read_only}
+    found = target.find()
     listening = usual_socket(host) if port is None else bound(host, port)
     # For a host name, only the socket knows the address.
     here = is_loopback(listening.getsockname()[0])
@@ -92,7 +89,6 @@ def dashboard(
     server = Server(served, lifespan=True, closing=served.end_streams)
     server.started_up = lambda: say(text)
     asyncio.run(server.serve([listening]))
-    return 0
 
 
 def usual_socket(host: str) -> socket.socket:

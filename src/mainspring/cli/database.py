@@ -16,8 +16,8 @@ from mainspring.app.names import check_namespace, check_schema, tables
 from mainspring.app.options import closest, length
 from mainspring.app.storages import read_url
 from mainspring.cli.errors import Refused
-from mainspring.cli.options import Yes, confirmed, progress
-from mainspring.cli.output import Column, Columns, many, print_json, print_list, print_result, print_table, say
+from mainspring.cli.options import Yes, confirm, progress
+from mainspring.cli.output import Column, Columns, many, print_json, print_line, print_list, print_result, print_table
 from mainspring.cli.target import UNNAMED, Json, Spec, Target, load_app, operator
 from mainspring.model.measures import SPANS
 from mainspring.model.retention import Pruned, Retention
@@ -39,11 +39,11 @@ _KINDS = {
 _Kept = Annotated[str | None, Parameter(metavar="DURATION")]
 
 
-async def migrate(*, target: Target = UNNAMED, json: Json = False) -> int:
+async def migrate(*, target: Target = UNNAMED, json: Json = False) -> None:
     """Create or upgrade the tables. Idempotent, and safe to run concurrently."""
     applied = await target.find(create=True).migrate()
     text = f"applied {', '.join(applied)}" if applied else "the schema is up to date"
-    return print_result({"applied": applied}, text, json=json)
+    print_result({"applied": applied}, text, json=json)
 
 
 def sql(
@@ -55,7 +55,7 @@ def sql(
     url: Annotated[str | None, Parameter(metavar="URL")] = None,
     schema: Annotated[str, Parameter(name=["--schema", "--prefix"], metavar="NAME")] = "mainspring",
     namespace: Annotated[str | None, Parameter(metavar="NAME")] = None,
-) -> int:
+) -> None:
     """Print the tables and functions as one SQL script, to review and run by hand. Needs no database.
 
     Parameters
@@ -85,7 +85,6 @@ def sql(
         raise Refused(f"ROOM selects statements: mainspring sql --statements {room}")
     else:
         sys.stdout.write(storages.ddl(engine, named))
-    return 0
 
 
 def _statements(rooms: Mapping[str, Mapping[str, str]], room: str | None) -> str:
@@ -98,7 +97,7 @@ def _statements(rooms: Mapping[str, Mapping[str, str]], room: str | None) -> str
     )
 
 
-async def declare(app: Spec, /, *, json: Json = False) -> int:
+async def declare(app: Spec, /, *, json: Json = False) -> None:
     """Store an application's groups, subscriptions and schedules before a worker runs."""
     async with load_app(app) as opened:
         declared = await opened.declare()
@@ -107,12 +106,11 @@ async def declare(app: Spec, /, *, json: Json = False) -> int:
         raise Refused(f"{app} has no consumers: write @app.consumer(…), or app.include() the module that does")
     if json:
         print_json(declared)
-        return 0
+        return
     print_list(_DECLARED, declared)
     schedules = sum(each.origin == "code" and each.retired_at is None for each in views)
     more = f" and {many(schedules, 'schedule')}" if schedules else ""
-    say(f"{many(len(declared), 'group')}{more} declared. Next: mainspring worker {app}")
-    return 0
+    print_line(f"{many(len(declared), 'group')}{more} declared. Next: mainspring worker {app}")
 
 
 async def purge(
@@ -127,7 +125,7 @@ async def purge(
     yes: Yes = False,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Permanently delete finished records older than their retention, in this namespace.
 
     Workers do the same periodically, by the retention of their app, which also applies to kinds not given here.
@@ -157,21 +155,18 @@ async def purge(
     retention = _with(app.options.retention, chosen)
     older = _older({name: getattr(retention, name) for name in _KINDS}) or "finished records"
     of = "" if topic is None else f" of the topic {topic}"
-    apart = "".join(f"; of {pattern} {_older(ages, every=True)}" for pattern, ages in retention.topics.items())
-    if not confirmed(f"Remove {older}{of}{apart}?", yes=yes):
-        say("Nothing removed.")
-        return 1
+    by_topic = "".join(f"; of {pattern} {_older(ages, every=True)}" for pattern, ages in retention.topics.items())
+    confirm(f"Remove {older}{of}{by_topic}?", "Nothing removed.", yes=yes)
     async with app:
         with progress("Purge", None) as advance:
             removed = await app.prune(retention, topic=topic, by=operator(), progress=advance)
     if json:
         print_json({**{each.name: getattr(removed, each.name) for each in fields(Pruned)}, "total": removed.total})
-        return 0
+        return
     print_table(
         (Column("removed", right=True), Column("what", elastic=True), Column("kept for")),
         [(f"{count:,}", what, age) for count, what, age in _counted(removed, retention)],
     )
-    return 0
 
 
 def _counted(removed: Pruned, kept: Retention) -> list[tuple[int, str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from cyclopts import App, Parameter
 
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.message.envelope import MISSING
-from mainspring.cli.errors import Refused
+from mainspring.cli.errors import Declined, Refused
 from mainspring.cli.messages import print_message
 from mainspring.cli.options import (
     NO_MATCH,
@@ -24,7 +25,7 @@ from mainspring.cli.options import (
     progress,
     read_json,
 )
-from mainspring.cli.output import Column, Columns, first_line, many, print_json, print_list, print_result, say
+from mainspring.cli.output import Column, Columns, first_line, many, print_json, print_line, print_list, print_result
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.search import CauseView
 from mainspring.model.views import DeliveryView
@@ -33,11 +34,29 @@ app: App = App(name="dead", help="List, show, revive and discard dead letters, a
 
 _PAGE, _MOST = 500, 10_000
 
-OfCause = Annotated[
-    str | None, Parameter(name=["--cause", "-c"], metavar="FINGERPRINT", help="Only of this cause (see `dead causes`).")
-]
-WithError = Annotated[str | None, Parameter(metavar="TEXT", help="Only errors containing this text.")]
 All = Annotated[bool, Parameter(name="--all", negative="", show_default=False, help="All dead letters.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which dead letters a command is about."""
+
+    group: OfGroup = None
+    topic: OfTopic = None
+    error: Annotated[str | None, Parameter(metavar="TEXT", help="Only errors containing this text.")] = None
+    cause: Annotated[
+        str | None,
+        Parameter(name=["--cause", "-c"], metavar="FINGERPRINT", help="Only of this cause (see `dead causes`)."),
+    ] = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The filters as options of ``app.dead``."""
+        return {"group": self.group, "topic": self.topic, "error": self.error, "fingerprint": self.cause}
+
+
+UNFILTERED = Filters()
 _COLUMNS: Columns[DeliveryView] = (
     Column("id", lambda each: each.message_id),
     Column("group", lambda each: each.group, elastic=True),
@@ -59,50 +78,45 @@ _CAUSE_COLUMNS: Columns[CauseView] = (
 @app.command(name="list")
 async def list_(
     *,
-    group: OfGroup = None,
-    topic: OfTopic = None,
-    error: WithError = None,
-    cause: OfCause = None,
+    filters: Filters = UNFILTERED,
     limit: Limit = 50,
     cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """List dead letters, newest first."""
     async with target.opened() as opened:
-        which = _named(group, topic, error, cause)
-        found = await opened.dead.list(**which, cursor=cursor, limit=limit)
-    narrowed = any(each is not None for each in (group, topic, error, cause, cursor))
-    empty = NO_MATCH if narrowed else "No dead letters."
+        found = await opened.dead.list(**filters.options, cursor=cursor, limit=limit)
+    empty = "No dead letters." if filters == UNFILTERED and cursor is None else NO_MATCH
     if print_list(_COLUMNS, found, json=json, empty=empty):
-        say(f"Next: mainspring dead show ID{target.typed}, then dead revive or dead discard", style="dim")
-    return 0
+        print_line(f"Next: mainspring dead show ID{target.typed}, then dead revive or dead discard", style="dim")
 
 
 @app.command
-async def causes(*, group: OfGroup = None, limit: Limit = 50, target: Target = UNNAMED, json: Json = False) -> int:
+async def causes(*, group: OfGroup = None, limit: Limit = 50, target: Target = UNNAMED, json: Json = False) -> None:
     """List the causes of dead letters: errors that differ only in ids and values count as one."""
     async with target.opened() as opened:
         found = await opened.dead.causes(group=group, cap=_MOST, limit=limit)
     if json:
         print_json(found)
-        return 0
+        return
     empty = "No dead letters." if group is None else NO_MATCH
     if print_list(_CAUSE_COLUMNS, found.rows, empty=empty):
         if found.more:
-            say("There are more causes: raise --limit, or name a --group", style="dim")
-        say(f"Next: mainspring dead list --cause CAUSE{target.typed}, then dead revive --cause CAUSE", style="dim")
-    return 0
+            print_line("There are more causes: raise --limit, or name a --group", style="dim")
+        print_line(
+            f"Next: mainspring dead list --cause CAUSE{target.typed}, then dead revive --cause CAUSE", style="dim"
+        )
 
 
 @app.command
-async def show(id: MessageId, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+async def show(id: MessageId, /, *, target: Target = UNNAMED, json: Json = False) -> None:
     """Show one dead letter: payload, headers, and every error with its traceback."""
     async with target.opened() as opened:
         found = await opened.dead.get(id)
     if found is None:
         raise _unknown(id, None)
-    return print_message(found, json=json)
+    print_message(found, json=json)
 
 
 @app.command
@@ -110,16 +124,13 @@ async def revive(
     id: MessageId | None = None,
     /,
     *,
-    group: OfGroup = None,
-    topic: OfTopic = None,
-    error: WithError = None,
-    cause: OfCause = None,
+    filters: Filters = UNFILTERED,
     everything: All = False,
     payload: Annotated[str | None, JsonText] = None,
     yes: Yes = False,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Deliver dead letters again: one by its id, or many by --group, --topic, --error, --cause or --all.
 
     Parameters
@@ -127,17 +138,16 @@ async def revive(
     payload
         With an ID: replace the payload by this JSON; `-` reads stdin.
     """
-    which = _named(group, topic, error, cause)
-    _check_selection(id, which, everything=everything)
+    _check_selection(id, filters, everything=everything)
     if payload is not None and id is None:
         raise Refused("--payload replaces the payload of one dead letter: give its ID")
     value = MISSING if payload is None else read_json(payload)
     async with target.opened() as opened:
         if id is None:
-            count = await _bulk(opened, "Revive", which, yes=yes)
-        elif not (count := await opened.dead.revive(id, **which, payload=value, by=operator())):
-            raise _unknown(id, group)
-    return _print_count(count, "revived", json=json)
+            count = await _bulk(opened, "Revive", filters, yes=yes)
+        elif not (count := await opened.dead.revive(id, group=filters.group, payload=value, by=operator())):
+            raise _unknown(id, filters.group)
+    _print_count(count, "revived", json=json)
 
 
 @app.command
@@ -145,29 +155,25 @@ async def discard(
     id: MessageId | None = None,
     /,
     *,
-    group: OfGroup = None,
-    topic: OfTopic = None,
-    error: WithError = None,
-    cause: OfCause = None,
+    filters: Filters = UNFILTERED,
     everything: All = False,
     yes: Yes = False,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Permanently delete dead letters: one by its id, or many by --group, --topic, --error, --cause or --all."""
-    which = _named(group, topic, error, cause)
-    _check_selection(id, which, everything=everything)
+    _check_selection(id, filters, everything=everything)
     async with target.opened() as opened:
         if id is None:
-            count = await _bulk(opened, "Discard", which, yes=yes)
-        elif not (count := await opened.dead.discard(id, **which, by=operator())):
-            raise _unknown(id, group)
-    return _print_count(count, "discarded", json=json)
+            count = await _bulk(opened, "Discard", filters, yes=yes)
+        elif not (count := await opened.dead.discard(id, group=filters.group, by=operator())):
+            raise _unknown(id, filters.group)
+    _print_count(count, "discarded", json=json)
 
 
-async def _bulk(opened: Mainspring, verb: str, which: dict[str, Any], *, yes: bool) -> int | None:
+async def _bulk(opened: Mainspring, verb: str, filters: Filters, *, yes: bool) -> int | None:
     """Apply the action to all matches, after confirmation. None: it was declined."""
-    count = await _count(opened, which)
+    count = await _count(opened, filters)
     if not count:
         return 0
     exact = count < _MOST
@@ -176,38 +182,33 @@ async def _bulk(opened: Mainspring, verb: str, which: dict[str, Any], *, yes: bo
         return None
     act = opened.dead.revive if verb == "Revive" else opened.dead.discard
     with progress(verb, count if exact else None) as advance:
-        return await act(**which, everything=True, by=operator(), progress=advance)
+        return await act(**filters.options, everything=True, by=operator(), progress=advance)
 
 
-async def _count(opened: Mainspring, which: dict[str, Any]) -> int:
-    page = await opened.dead.list(**which, limit=_PAGE)
+async def _count(opened: Mainspring, filters: Filters) -> int:
+    page = await opened.dead.list(**filters.options, limit=_PAGE)
     count = len(page)
     while page.cursor is not None and count < _MOST:
-        page = await opened.dead.list(**which, cursor=page.cursor, limit=_PAGE)
+        page = await opened.dead.list(**filters.options, cursor=page.cursor, limit=_PAGE)
         count += len(page)
     return count
 
 
-def _named(group: str | None, topic: str | None, error: str | None, cause: str | None) -> dict[str, Any]:
-    return {"group": group, "topic": topic, "error": error, "fingerprint": cause}
-
-
-def _check_selection(id: UUID | None, which: dict[str, Any], *, everything: bool) -> None:
-    filtered = any(each is not None for each in which.values())
+def _check_selection(id: UUID | None, filters: Filters, *, everything: bool) -> None:
+    filtered = filters != UNFILTERED
     if id is None and not filtered and not everything:
         raise Refused("no dead letters selected: give an ID, or --group, --topic, --error, --cause or --all")
     if everything and (filtered or id is not None):
         raise Refused("--all selects every dead letter: omit it to use an ID or filters")
-    if id is not None and any(each is not None for name, each in which.items() if name != "group"):
+    if id is not None and filters != Filters(group=filters.group):
         raise Refused("an ID selects one message: omit --topic, --error and --cause")
 
 
-def _print_count(count: int | None, done: str, *, json: bool) -> int:
+def _print_count(count: int | None, done: str, *, json: bool) -> None:
     if count is None and not json:
-        say(f"Nothing {done}.")
-        return 1
+        raise Declined(f"Nothing {done}.")
     text = f"{many(count, 'dead letter')} {done}" if count else "No dead letter matches."
-    return print_result({done: count or 0}, text, json=json)
+    print_result({done: count or 0}, text, json=json)
 
 
 def _unknown(id: UUID, group: str | None) -> Refused:

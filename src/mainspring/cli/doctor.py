@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -25,7 +24,7 @@ from mainspring.app.observe.doctor import (
 )
 from mainspring.app.options import Setting
 from mainspring.cli.errors import Refused
-from mainspring.cli.output import STATE_STYLES, Column, Columns, many, print_json, print_table, say, stdout
+from mainspring.cli.output import STATE_STYLES, Column, Columns, many, print_json, print_line, print_table, stdout
 from mainspring.cli.target import UNNAMED, Json, Spec, Target, load_app
 from mainspring.model.errors import BadOption, MainspringError
 from mainspring.model.redaction import redacted
@@ -43,7 +42,7 @@ async def health(*, target: Target = UNNAMED, json: Json = False) -> int:
     if json:
         print_json(found)
         return _CODES[found.status]
-    say(found.status, style=STATE_STYLES[found.status])
+    print_line(found.status, style=STATE_STYLES[found.status])
     print_table(_CHECKS, [(check.name, check.status, check.summary) for check in found.checks])
     return _CODES[found.status]
 
@@ -67,9 +66,7 @@ async def doctor(
     mend_clock
         Set a SQLite file's clock, and times derived from it, back to this host's. Requires exclusive access.
     """
-    if app is not None and target.app not in (None, app):
-        raise Refused(f"{app} and --app {target.app} are two applications: give one")
-    target = replace(target, app=app or target.app)
+    target = target.of(app)
     # Log lines are suppressed: the findings below report the same problems.
     logging.getLogger("mainspring").addHandler(logging.NullHandler())
     around = read_environment()
@@ -145,7 +142,7 @@ def _print(options: Sequence[Value], findings: Sequence[Symptom]) -> None:
     counts = Counter(each.grade for each in findings)
     worst = max((each.grade for each in findings), key=("ok", *_GRADES[::-1]).index)
     summary = ", ".join(many(counts[grade], grade) for grade in _GRADES if counts[grade])
-    say(summary or "no problems found", style=STATE_STYLES[worst])
+    print_line(summary or "no problems found", style=STATE_STYLES[worst])
 
 
 def _lines(findings: Sequence[Symptom]) -> Iterator[tuple[str, str, str]]:

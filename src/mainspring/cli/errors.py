@@ -19,6 +19,8 @@ from mainspring.timing.cron import CronError
 
 FAILED = 2
 """The exit code of every rejected or failed command."""
+DECLINED = 1
+"""The exit code after a declined confirmation."""
 INTERRUPTED = 130
 """The exit code after Ctrl-C, by shell convention."""
 _EXPECTED: dict[object, tuple[str, str]] = {
@@ -32,6 +34,10 @@ _EXPECTED: dict[object, tuple[str, str]] = {
 
 class Refused(MainspringError):
     """The command line is invalid; the message contains what to type."""
+
+
+class Declined(MainspringError):
+    """The user declined a confirmation; the message says what was not done."""
 
 
 @contextmanager

@@ -67,13 +67,12 @@ _CURSOR_COLUMNS: Columns[CursorView] = (
 
 
 @app.command(name="list")
-async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
+async def list_(*, target: Target = UNNAMED, json: Json = False) -> None:
     """List every work of every fan-out: its next window, and the progress of its shards."""
     async with target.opened() as opened:
         found = await opened.fanouts.list()
     empty = "No fan-outs. A worker declares those of its code when it starts."
     print_list(_COLUMNS, found, json=json, empty=empty)
-    return 0
 
 
 @app.command
@@ -89,7 +88,7 @@ async def show(
     cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Show one work of a fan-out: its rhythm, policies, current coordinator, and the cursors of its shards."""
     async with target.opened() as opened:
         view = await opened.fanouts.get(topic, work)
@@ -101,14 +100,12 @@ async def show(
             cursors = await opened.fanouts.cursors(topic, work, behind=behind, cursor=cursor, limit=limit)
             policies = await opened.fanouts.policies(topic, work, limit=_POLICIES)
     if json:
-        lists = {"cursors": [plain(each) for each in cursors], "policies": [plain(each) for each in policies]}
-        print_json({**plain(view), **lists, "cursor": cursors.cursor})
-        return 0
+        print_json({**plain(view), "cursors": cursors, "policies": policies, "cursor": cursors.cursor})
+        return
     _print_fanout(view, policies)
     if cursors:
         heading("Shards")
         print_list(_CURSOR_COLUMNS, cursors)
-    return 0
 
 
 @app.command
@@ -123,7 +120,7 @@ async def run(
     ] = None,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Plan a fan-out now: every shard that is due by its policies gets a slice. Needs --app."""
     if target.app is None:
         raise Refused("the planner is in the application's code: give --app MODULE:APP")
@@ -134,7 +131,7 @@ async def run(
             raise Refused(
                 f"{error.holder or 'another process'} is planning it: retry later, or add --wait 1m"
             ) from error
-    return print_result(planned, f"{topic if work is None else f'{topic} {work}'}: {planned}", json=json)
+    print_result(planned, f"{topic if work is None else f'{topic} {work}'}: {planned}", json=json)
 
 
 @app.command
@@ -155,7 +152,7 @@ async def edit(
     ] = None,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Edit the planning policy of a work, or of one of its shards, from the next window on."""
     if every is None and jitter is None and enabled is None:
         raise Refused("nothing to set: give --every, --jitter, --enabled or --disabled")
@@ -164,20 +161,20 @@ async def edit(
             topic, work, shard, every=every, jitter=jitter, enabled=enabled, by=operator()
         )
     values = {"topic": topic, "work": work, "shard": shard, **plain(policy)}
-    return print_result(values, f"{_subject(topic, work, shard)}: {_described(policy)}", json=json)
+    print_result(values, f"{_subject(topic, work, shard)}: {_described(policy)}", json=json)
 
 
 @app.command
 async def reset(
     topic: Topic, work: Work, /, *, shard: Shard = None, target: Target = UNNAMED, json: Json = False
-) -> int:
+) -> None:
     """Remove the policy set by `fanout edit` for a work, or for one of its shards."""
     async with target.opened() as opened:
         removed = await opened.fanouts.reset(topic, work, shard, by=operator())
     subject = _subject(topic, work, shard)
     text = f"{subject} follows the policy of its {'work' if shard else 'code'} again"
     values = {"topic": topic, "work": work, "shard": shard, "reset": removed}
-    return print_result(values, text if removed else f"No policy is set for {subject}", json=json)
+    print_result(values, text if removed else f"No policy is set for {subject}", json=json)
 
 
 def _print_fanout(view: FanoutView, policies: Sequence[FanoutPolicyView]) -> None:

@@ -8,20 +8,22 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from mainspring.cli.options import Yes, confirmed, progress
-from mainspring.cli.output import Column, Columns, many, plain, print_list, print_result, say, since
+from mainspring.cli.options import Yes, confirm, progress
+from mainspring.cli.output import Column, Columns, many, plain, print_line, print_list, print_result, since
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.views import Counts, GroupView
 
 app: App = App(name="groups", help="List, pause, resume and retire groups.")
 
 """A worker whose last report is older does not count."""
+NO_GROUPS = "No groups declared. A worker declares its own when it starts, or run: mainspring declare MODULE:APP"
+SEE_PARKED = "mainspring messages list --state parked"
 Reason = Annotated[str, Parameter(show_default=False, help="Shown with the group and in the audit log.")]
 Name = Annotated[str, Parameter(name="GROUP", help="The group's name, as in `groups list`.")]
 
 
 @app.command(name="list")
-async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
+async def list_(*, target: Target = UNNAMED, json: Json = False) -> None:
     """List the declared groups and their backlogs."""
     async with target.opened() as opened:
         roster = await opened.roster()
@@ -35,37 +37,36 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
         _columns(load, workers),
         found,
         json=json,
-        empty="No groups declared. A worker declares its own when it starts, or run: mainspring declare MODULE:APP",
+        empty=NO_GROUPS,
         values=lambda each: {**plain(each), **_numbers(load[each.name]), "workers": workers[each.name]},
     )
     if not printed:
-        return 0
+        return
     if tally.parked:
-        say(f"{many(tally.parked, 'message')} parked, no group subscribes: mainspring messages list --state parked")
+        print_line(f"{parked_in_words(tally.parked)}: {SEE_PARKED}")
     tripped = Counter(group for each in alive for group in each.tripped)
     for group, count in tripped.items():
-        say(f"{group} fails too often: its breaker is open in {many(count, 'worker')} of {workers[group]}")
+        print_line(f"{group} fails too often: its breaker is open in {many(count, 'worker')} of {workers[group]}")
     for each in found:
         if paused := since(each.paused_at, each.paused_by, each.pause_reason):
-            say(f"{each.name} was paused {paused}", style="dim")
-    return 0
+            print_line(f"{each.name} was paused {paused}", style="dim")
 
 
 @app.command
-async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> int:
+async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> None:
     """Stop claiming a group's messages until it is resumed; restarts and deploys do not resume it."""
     async with target.opened() as opened:
         await opened.groups.pause(name, by=operator(), reason=reason)
     text = f"{name} is paused; its messages wait. To resume: mainspring groups resume {name}{target.typed}"
-    return print_result({"group": name, "paused": True}, text, json=json)
+    print_result({"group": name, "paused": True}, text, json=json)
 
 
 @app.command
-async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> None:
     """Claim a group's messages again."""
     async with target.opened() as opened:
         await opened.groups.resume(name, by=operator())
-    return print_result({"group": name, "paused": False}, f"{name} is resumed", json=json)
+    print_result({"group": name, "paused": False}, f"{name} is resumed", json=json)
 
 
 @app.command
@@ -76,7 +77,7 @@ async def retire(
     yes: Yes = False,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Delete a group that no worker serves, with its pending deliveries; its dead letters stay."""
     async with target.opened() as opened:
         tally = await opened.tally()
@@ -84,13 +85,16 @@ async def retire(
         waiting = mine.ready + mine.scheduled + mine.running + mine.lapsed
         if name in {each.name for each in await opened.groups.list()}:
             question = f"Retire {name} and drop {many(waiting, 'delivery', 'deliveries')}?"
-            if not confirmed(question, yes=yes):
-                say("Nothing retired.")
-                return 1
+            confirm(question, "Nothing retired.", yes=yes)
         with progress("Retire", waiting) as advance:
             dropped = await opened.groups.retire(name, by=operator(), progress=advance)
     text = f"{name} is retired, {many(dropped, 'delivery', 'deliveries')} dropped"
-    return print_result({"group": name, "dropped": dropped}, text, json=json)
+    print_result({"group": name, "dropped": dropped}, text, json=json)
+
+
+def parked_in_words(count: int) -> str:
+    """Format the number of parked messages, and why they are parked."""
+    return f"{many(count, 'message')} parked, no group subscribes"
 
 
 def _numbers(counts: Counts) -> dict[str, object]:

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from mainspring.app.mainspring import Mainspring
 from mainspring.cli.errors import Refused
 from mainspring.cli.options import NO_MATCH, Cursor, Limit
-from mainspring.cli.output import Column, Columns, first_line, many, print_list, print_result, say, when
+from mainspring.cli.output import Column, Columns, first_line, many, print_line, print_list, print_result, when
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.inbox import InboxView
 
@@ -51,7 +51,7 @@ async def list_(
     cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """List messages, the latest change first.
 
     Parameters
@@ -72,8 +72,7 @@ async def list_(
     printed = print_list(_COLUMNS, found, json=json, empty=empty)
     if printed and any(each.status == "processing" for each in found):
         release = f"mainspring inbox release ID{target.typed}"
-        say(f"If the process that handled one has died: {release}, and its redelivery is admitted", style="dim")
-    return 0
+        print_line(f"If the process that handled one has died: {release}, and its redelivery is admitted", style="dim")
 
 
 @app.command
@@ -85,7 +84,7 @@ async def release(
     group: OfGroup = None,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Admit the redelivery of a message that is processing or given up."""
     async with target.opened() as opened:
         view = await _selected(opened, id, source, group)
@@ -93,7 +92,7 @@ async def release(
             raise Refused(_unreleased(view))
     values = {"id": view.message_id, "source": view.source, "group": view.group, "released": True}
     text = f"{view.message_id} of {view.source} is released: its redelivery is admitted"
-    return print_result(values, text, json=json)
+    print_result(values, text, json=json)
 
 
 async def _selected(opened: Mainspring, id: str, source: str | None, group: str | None) -> InboxView:

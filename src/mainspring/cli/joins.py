@@ -59,13 +59,12 @@ async def list_(
     cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """List open joins, oldest first, with their progress and the member they have waited for longest."""
     async with target.opened() as opened:
         found = await opened.joins.list(cursor=cursor, limit=limit)
     empty = "No open joins." if cursor is None else "No more open joins."
     print_list(_COLUMNS, found, json=json, empty=empty)
-    return 0
 
 
 @app.command
@@ -77,7 +76,7 @@ async def show(
     cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Show one open join: its follow-ups, its progress, and its unfinished members."""
     async with target.opened() as opened:
         view = await opened.joins.get(id)
@@ -89,13 +88,12 @@ async def show(
             open_members = Page()  # it completed just now: show what was read
         assert view is not None, "a join is open before its id is known"
     if json:
-        print_json({**plain(view), "open": [plain(each) for each in open_members], "cursor": open_members.cursor})
-        return 0
+        print_json({**plain(view), "open": open_members, "cursor": open_members.cursor})
+        return
     _print_join(view)
     heading("unfinished members")
     empty = "none: the next turn of a scheduler publishes the follow-up" if cursor is None else "no more"
     print_list(_MEMBER_COLUMNS, open_members, empty=empty)
-    return 0
 
 
 @app.command
@@ -106,7 +104,7 @@ async def cancel(
     reason: str = "cancelled by an operator",
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Cancel the unfinished members of a join, running ones cooperatively; then its `failed` follow-up is published.
 
     Parameters
@@ -116,7 +114,7 @@ async def cancel(
     """
     async with target.opened() as opened:
         done = await opened.joins.cancel(id, reason=reason)
-    return print_cancelled(done, many(done.cancelled, "member"), "all members have ended", json=json)
+    print_cancelled(done, many(done.cancelled, "member"), "all members have ended", json=json)
 
 
 def _awaited(oldest: DeliveryView | None) -> str:

@@ -9,8 +9,8 @@ from cyclopts import App, Parameter
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.options import closest
 from mainspring.cli.errors import Refused
-from mainspring.cli.options import Cursor, Limit, Reason, Yes, confirmed
-from mainspring.cli.output import Column, Columns, print_list, print_result, say
+from mainspring.cli.options import Cursor, Limit, Reason, Yes, confirm
+from mainspring.cli.output import Column, Columns, print_list, print_result
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.lease import LeaseView
 
@@ -35,30 +35,28 @@ async def list_(
     cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """List leases that are held, or were recently, by name."""
     async with target.opened() as opened:
         found = await opened.leases.list(cursor=cursor, limit=limit)
     empty = "No leases held now or recently." if cursor is None else "No more leases."
     print_list(_COLUMNS, found, json=json, empty=empty)
-    return 0
 
 
 @app.command
 async def release(
     name: Name, /, *, reason: Reason = "", yes: Yes = False, target: Target = UNNAMED, json: Json = False
-) -> int:
+) -> None:
     """Release a lease for its holder, which continues until its next renewal: only the epoch fences it."""
     async with target.opened() as opened:
         view = await opened.leases.get(name)
         if view is None:
             raise await _unknown(opened, name)
-        if view.state == "held" and not confirmed(f"Release {name}, held by {view.holder}?", yes=yes):
-            say("Nothing released.")
-            return 1
+        if view.state == "held":
+            confirm(f"Release {name}, held by {view.holder}?", "Nothing released.", yes=yes)
         released = await opened.leases.release(name, by=operator(), reason=reason)
     text = f"{name} is released; {view.holder} held it" if released else f"{name} is not held; nothing changed"
-    return print_result({"lease": name, "released": released, "holder": view.holder}, text, json=json)
+    print_result({"lease": name, "released": released, "holder": view.holder}, text, json=json)
 
 
 async def _unknown(opened: Mainspring, name: str) -> Refused:

@@ -21,10 +21,10 @@ from mainspring.cli.output import (
     payload_of,
     print_facts,
     print_json,
+    print_line,
     print_list,
     print_result,
     progress_of,
-    say,
     stdout,
     visible,
     when,
@@ -72,7 +72,7 @@ async def list_(
     cursor: Cursor = None,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """List deliveries, newest first: one row per message and group.
 
     Parameters
@@ -87,17 +87,16 @@ async def list_(
     narrowed = any(each is not None for each in (group, topic, key, cursor))
     empty = NO_MATCH if narrowed else _nothing(state, target.typed)
     print_list(_COLUMNS, found, json=json, empty=empty)
-    return 0
 
 
 @app.command
-async def show(id: MessageId, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+async def show(id: MessageId, /, *, target: Target = UNNAMED, json: Json = False) -> None:
     """Show one message: payload, headers, deliveries, and kept runs."""
     async with target.opened() as opened:
         found = await opened.messages.get(id)
     if found is None:
         raise Refused(f"there is no message {id}: it was never stored here, or was pruned")
-    return print_message(found, json=json)
+    print_message(found, json=json)
 
 
 @app.command
@@ -110,7 +109,7 @@ async def cancel(
     reason: str = "cancelled by an operator",
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Cancel a message by its id, or all messages of a topic with one key; running handlers are asked to stop.
 
     Parameters
@@ -131,14 +130,14 @@ async def cancel(
             assert topic is not None
             done = await opened.cancel(topic, key=key, reason=reason)
     count = many(done.cancelled, "delivery", "deliveries")
-    return print_cancelled(done, count, "no matching delivery is waiting or running", json=json)
+    print_cancelled(done, count, "no matching delivery is waiting or running", json=json)
 
 
-def print_cancelled(done: Cancelled, count: str, nothing: str, *, json: bool) -> int:
+def print_cancelled(done: Cancelled, count: str, nothing: str, *, json: bool) -> None:
     """Print the result of a cancel: the ``count`` in words, or why there was ``nothing`` to cancel."""
     stopping = f", {done.asked} running asked to stop" if done.asked else ""
     text = f"{count} cancelled{stopping}" if done.cancelled or done.asked else f"nothing to cancel: {nothing}"
-    return print_result(done, text, json=json)
+    print_result(done, text, json=json)
 
 
 def _nothing(state: str, typed: str) -> str:
@@ -153,10 +152,11 @@ def _nothing(state: str, typed: str) -> str:
             return f"No {state} messages."
 
 
-def print_message(message: MessageView, *, json: bool) -> int:
-    """Print its fields, payload, deliveries, runs, and every kept traceback. Return the exit code 0."""
+def print_message(message: MessageView, *, json: bool) -> None:
+    """Print its fields, payload, deliveries, runs, and every kept traceback."""
     if json:
-        return print_result(message, json=json)
+        print_result(message, json=json)
+        return
     print_facts(
         (
             ("id", str(message.id)),
@@ -172,7 +172,6 @@ def print_message(message: MessageView, *, json: bool) -> int:
     _print_payload(message)
     _print_deliveries(message)
     _print_runs(message)
-    return 0
 
 
 def _print_payload(message: MessageView) -> None:
@@ -196,10 +195,10 @@ def _print_deliveries(message: MessageView) -> None:
     for each in message.deliveries:
         if progress := progress_of(each):
             heading(f"progress of {each.group}")
-            say(progress)
+            print_line(progress)
         if each.error:
             heading(f"why it is dead in {each.group}")
-            say(each.error)
+            print_line(each.error)
 
 
 def _print_runs(message: MessageView) -> None:
@@ -297,12 +296,12 @@ async def publish(
         print_json(receipt)
         return int(refused)
     known = f": a message with this id exists on {stored.topic}" if refused and stored is not None else ""
-    say(f"{receipt.status} {receipt.id}{known}")
+    print_line(f"{receipt.status} {receipt.id}{known}")
     for each in stored.deliveries if stored is not None and receipt.status == "stored" else ():
         if each.state == "parked":
-            say(f"parked: no group subscribes to {topic} yet; start its worker, or run `mainspring declare`")
+            print_line(f"parked: no group subscribes to {topic} yet; start its worker, or run `mainspring declare`")
         elif each.state == "scheduled":
-            say(f"{each.group} receives it {when(each.due_at)}")
+            print_line(f"{each.group} receives it {when(each.due_at)}")
     return int(refused)
 
 

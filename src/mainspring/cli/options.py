@@ -11,7 +11,7 @@ from uuid import UUID
 
 from cyclopts import Parameter
 
-from mainspring.cli.errors import Refused, interruptible
+from mainspring.cli.errors import Declined, Refused, interruptible
 from mainspring.model.redaction import redacted
 
 Advance = Callable[[int], object]
@@ -39,6 +39,12 @@ def _not_an_option(_type: Any, value: str | None) -> None:
 JsonText: Parameter = Parameter(metavar="JSON", allow_leading_hyphen=True, validator=_not_an_option)
 """How a parameter that is JSON, or `-` for stdin, is parsed."""
 Limit = Annotated[int, Parameter(name=["--limit", "-n"], help="The maximum number of rows.", validator=_not_empty)]
+
+
+def confirm(question: str, declined: str, *, yes: bool) -> None:
+    """Raise Declined with this text unless the user confirms."""
+    if not confirmed(question, yes=yes):
+        raise Declined(declined)
 
 
 def confirmed(question: str, *, yes: bool) -> bool:

@@ -175,7 +175,7 @@ def stdout() -> Console:
     return Console(highlight=False, markup=False, emoji=False)
 
 
-def say(text: str, *, style: str = "") -> None:
+def print_line(text: str, *, style: str = "") -> None:
     """Print one line: without markup, and without added line breaks."""
     stdout().print(Text(visible(text), style=style), soft_wrap=True)
 
@@ -185,14 +185,13 @@ def print_json(value: Any) -> None:
     sys.stdout.write(to_json(value) + "\n")
 
 
-def print_result(value: Any, *lines: str, json: bool) -> int:
-    """Print the result of a command, as JSON or as lines of text. Return the exit code 0."""
+def print_result(value: Any, *lines: str, json: bool) -> None:
+    """Print the result of a command, as JSON or as lines of text."""
     if json:
         print_json(value)
     else:
         for line in lines:
-            say(line)
-    return 0
+            print_line(line)
 
 
 def print_table(columns: Columns[Any], rows: Iterable[Sequence[str]]) -> None:
@@ -221,7 +220,7 @@ def print_table(columns: Columns[Any], rows: Iterable[Sequence[str]]) -> None:
         column.title for index, column in enumerate(columns) if index not in widths and any(row[index] for row in cells)
     ]
     if left_out:
-        say(f"No room for {', '.join(left_out)}: widen the terminal, or add --json", style="dim")
+        print_line(f"No room for {', '.join(left_out)}: widen the terminal, or add --json", style="dim")
 
 
 def print_list(
@@ -243,12 +242,12 @@ def print_list(
             sys.stderr.write(f"{more}\n")
         return False
     if not found:
-        say(empty)
+        print_line(empty)
         return False
     cells = [column.cell for column in columns if column.cell is not None]
     print_table(columns, [[_cell(cell(each)) for cell in cells] for each in found])
     if more:
-        say(more, style="dim")
+        print_line(more, style="dim")
     return True
 
 

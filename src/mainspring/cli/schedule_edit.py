@@ -1,21 +1,24 @@
-"""Operators' changes of schedules: pause, resume, trigger, delete, freeze, thaw, alter and backfill."""
+"""``mainspring schedules``, the changes: pause, resume, trigger, delete, freeze, thaw, alter and backfill."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.message.envelope import MISSING
 from mainspring.app.options import refuse_unknown
 from mainspring.app.schedule.timing import TIMING, read_timing
+from mainspring.cli import schedules
 from mainspring.cli.errors import Refused
-from mainspring.cli.options import JsonText, Yes, confirmed, read_json
-from mainspring.cli.output import many, print_json, print_result, say
-from mainspring.cli.schedule_details import (
+from mainspring.cli.options import JsonText, Yes, confirm, read_json
+from mainspring.cli.output import many, print_json, print_line, print_result
+from mainspring.cli.schedules import (
     Name,
     as_json,
     fields,
@@ -31,6 +34,9 @@ from mainspring.cli.schedule_details import (
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.schedule import Misfire, Overlap
 
+app: App = schedules.app
+"""To which the commands here are added."""
+
 Reason = Annotated[str, Parameter(show_default=False, help="Shown with the schedule and in the audit log.")]
 Everywhere = Annotated[
     bool, Parameter(negative="", show_default=False, help="The schedules of every app on this database.")
@@ -42,7 +48,8 @@ _Duration = Annotated[str | None, Parameter(metavar="DURATION")]
 _Days = Annotated[str | None, Parameter(metavar="DAYS")]
 
 
-async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> int:
+@app.command
+async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> None:
     """Stop a schedule until it is resumed; restarts and deploys do not resume it. Current runs continue."""
     async with target.opened() as opened:
         before = await found(opened, name)
@@ -53,19 +60,21 @@ async def pause(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED,
         text = f"{name} is a one-time schedule that has fired; there is nothing to pause"
     else:
         text = f"{name} is paused. To resume: mainspring schedules resume {name}{target.typed}"
-    return print_result(values(view), text, json=json)
+    print_result(values(view), text, json=json)
 
 
-async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+@app.command
+async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> None:
     """Resume a schedule from its next future time; times during the pause are skipped."""
     async with target.opened() as opened:
         before = await followed(opened, name)
         view = await opened.schedules.resume(name, by=operator())
     due = "" if view.next_at is None else f", due {shortly(view.next_at.astimezone(zone_of(view.timezone)))}"
     text = f"{name} is resumed{due}" if before.paused_at else f"{name} was not paused; nothing changed"
-    return print_result(values(view), text, json=json)
+    print_result(values(view), text, json=json)
 
 
+@app.command
 async def trigger(
     name: Name,
     /,
@@ -73,7 +82,7 @@ async def trigger(
     payload: Annotated[str | None, JsonText] = None,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Run a schedule now; its next time does not change.
 
     Parameters
@@ -86,26 +95,26 @@ async def trigger(
         await followed(opened, name)
         receipt = await opened.schedules.trigger(name, payload=value, by=operator())
     text = f"{name} is triggered. To see its progress: mainspring messages show {receipt.id}{target.typed}"
-    return print_result(receipt, text, json=json)
+    print_result(receipt, text, json=json)
 
 
-async def delete(name: Name, /, *, yes: Yes = False, target: Target = UNNAMED, json: Json = False) -> int:
+@app.command
+async def delete(name: Name, /, *, yes: Yes = False, target: Target = UNNAMED, json: Json = False) -> None:
     """Delete a schedule that was created at run time, or whose code is gone; its runs stay."""
     async with target.opened() as opened:
         view = await found(opened, name)
         # A schedule that code defines is rejected, so no confirmation is needed.
-        deletable = view.origin == "api" or view.retired_at is not None
-        if deletable and not confirmed(f"Delete the schedule {name}?", yes=yes):
-            say("Nothing deleted.")
-            return 1
+        if view.origin == "api" or view.retired_at is not None:
+            confirm(f"Delete the schedule {name}?", "Nothing deleted.", yes=yes)
         await opened.schedules.delete(name, by=operator())
     text = f"{name} is deleted; its runs stay: mainspring schedules runs {name}{target.typed}"
-    return print_result({"schedule": name, "deleted": True}, text, json=json)
+    print_result({"schedule": name, "deleted": True}, text, json=json)
 
 
+@app.command
 async def freeze(
     *, everywhere: Everywhere = False, reason: Reason = "", target: Target = UNNAMED, json: Json = False
-) -> int:
+) -> None:
     """Stop all schedules of an app until they are thawed."""
     _check_scope(target, everywhere=everywhere)
     async with target.opened() as opened:
@@ -113,10 +122,11 @@ async def freeze(
     more = " --everywhere" if everywhere else ""
     frozen = _scope(opened, everywhere=everywhere)
     text = f"{frozen} are frozen. To thaw them: mainspring schedules thaw{more}{target.typed}"
-    return print_result({"app": None if everywhere else opened.options.name, "frozen": True}, text, json=json)
+    print_result({"app": None if everywhere else opened.options.name, "frozen": True}, text, json=json)
 
 
-async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json: Json = False) -> int:
+@app.command
+async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json: Json = False) -> None:
     """End a freeze; each schedule's misfire policy decides on times missed since."""
     _check_scope(target, everywhere=everywhere)
     async with target.opened() as opened:
@@ -125,14 +135,15 @@ async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json
     still = sorted({each.app for each in views if each.frozen_at is not None})
     if json:
         print_json({"app": None if everywhere else opened.options.name, "thawed": thawed, "still_frozen": still})
-        return 0
+        return
     scope = _scope(opened, everywhere=everywhere)
-    say(f"{scope} are thawed" if thawed else f"{scope} were not frozen; nothing changed")
+    print_line(f"{scope} are thawed" if thawed else f"{scope} were not frozen; nothing changed")
     if still and everywhere:
-        say(f"Still frozen individually: {', '.join(still)}. To thaw one: mainspring schedules thaw --app MODULE:APP")
+        print_line(
+            f"Still frozen individually: {', '.join(still)}. To thaw one: mainspring schedules thaw --app MODULE:APP"
+        )
     elif still:
-        say("The schedules of every app are still frozen: mainspring schedules thaw --everywhere" + target.typed)
-    return 0
+        print_line("The schedules of every app are still frozen: mainspring schedules thaw --everywhere" + target.typed)
 
 
 def _check_scope(target: Target, *, everywhere: bool) -> None:
@@ -144,29 +155,10 @@ def _scope(opened: Mainspring, *, everywhere: bool) -> str:
     return "The schedules of every app" if everywhere else f"The schedules of {opened.options.name}"
 
 
-async def alter(
-    name: Name,
-    /,
-    *,
-    rhythm: Annotated[str | None, Parameter(metavar="RHYTHM")] = None,
-    timezone: Annotated[str | None, Parameter(metavar="ZONE")] = None,
-    misfire: Misfire | None = None,
-    misfire_after: _Duration = None,
-    catch_up: int | None = None,
-    overlap: Overlap | None = None,
-    jitter: _Duration = None,
-    start: _Time = None,
-    end: _Time = None,
-    holidays: _Days = None,
-    workdays: _Days = None,
-    day_match: Literal["and", "or"] | None = None,
-    on_gap: Literal["fire", "skip"] | None = None,
-    priority: Literal["urgent", "high", "normal", "low"] | None = None,
-    reset: Annotated[tuple[str, ...], Parameter(metavar="FIELD", negative="", show_default=False)] = (),
-    target: Target = UNNAMED,
-    json: Json = False,
-) -> int:
-    """Change a running schedule, overriding configuration and code. Shows the next times before and after.
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """The fields to change.
 
     Parameters
     ----------
@@ -198,44 +190,68 @@ async def alter(
         When clocks skip the time in spring: fire right after the gap, or skip that day.
     priority
         One of four levels.
+    """
+
+    rhythm: Annotated[str | None, Parameter(metavar="RHYTHM")] = None
+    timezone: Annotated[str | None, Parameter(metavar="ZONE")] = None
+    misfire: Misfire | None = None
+    misfire_after: _Duration = None
+    catch_up: int | None = None
+    overlap: Overlap | None = None
+    jitter: _Duration = None
+    start: _Time = None
+    end: _Time = None
+    holidays: _Days = None
+    workdays: _Days = None
+    day_match: Literal["and", "or"] | None = None
+    on_gap: Literal["fire", "skip"] | None = None
+    priority: Literal["urgent", "high", "normal", "low"] | None = None
+
+
+UNEDITED = Edits()
+
+
+@app.command
+async def alter(
+    name: Name,
+    /,
+    *,
+    edits: Edits = UNEDITED,
+    reset: Annotated[tuple[str, ...], Parameter(metavar="FIELD", negative="", show_default=False)] = (),
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> None:
+    """Change a running schedule, overriding configuration and code. Shows the next times before and after.
+
+    Parameters
+    ----------
     reset
         Drop the edit of this field, so that configuration and code apply again; repeatable.
     """
-    options: dict[str, Any] = {
-        "timezone": timezone,
-        "misfire": misfire,
-        "misfire_after": misfire_after,
-        "catch_up": catch_up,
-        "overlap": overlap,
-        "jitter": jitter,
-        "holidays": holidays,
-        "workdays": workdays,
-        "day_match": day_match,
-        "on_gap": on_gap,
-        "priority": priority,
-    }
-    if not reset and all(each is None for each in (rhythm, start, end, *options.values())):
+    if not reset and edits == UNEDITED:
         raise Refused("nothing to alter: give --rhythm, another option or --reset FIELD, as in --reset rhythm")
+    options: dict[str, Any] = {each.name: getattr(edits, each.name) for each in dataclasses.fields(edits)}
+    rhythm, start, end = (options.pop(each) for each in ("rhythm", "start", "end"))
     read_timing(rhythm, options)  # reject invalid values before opening anything
     left = [each.removeprefix("--").replace("-", "_") for each in reset]
     refuse_unknown(left, ("rhythm", *TIMING), "--reset")
     async with target.opened() as opened:
         before = await followed(opened, name)
         coming = await upcoming(opened, name)
-        zone = zone_of(timezone or before.timezone)
+        zone = zone_of(edits.timezone or before.timezone)
         options |= {"start": start and in_zone(start, zone), "end": end and in_zone(end, zone)}
         after = await opened.schedules.alter(name, rhythm, reset=left, by=operator(), **options)
         then = await upcoming(opened, name)
     if json:
         print_json({"schedule": values(after), "before": as_json(coming), "after": as_json(then)})
-        return 0
+        return
     if after.revision == before.revision:
-        say(f"{name} already has these values; nothing changed")
-        return 0
+        print_line(f"{name} already has these values; nothing changed")
+        return
     was = dict(fields(before))
     for field, value in fields(after):
         if value != was[field]:
-            say(f"{field}: {was[field] or 'none'} → {value or 'none'}")
+            print_line(f"{field}: {was[field] or 'none'} → {value or 'none'}")
     if coming == then:
         _print_times("next, unchanged", then, after.timezone)
     else:
@@ -243,10 +259,10 @@ async def alter(
         _print_times(f"after: {after.rhythm}", then, after.timezone)
     if after.edited:
         undo = "".join(f" --reset {field}" for field in after.edited)
-        say(f"To undo all edits: mainspring schedules alter {name}{undo}{target.typed}", style="dim")
-    return 0
+        print_line(f"To undo all edits: mainspring schedules alter {name}{undo}{target.typed}", style="dim")
 
 
+@app.command
 async def backfill(
     name: Name,
     start: datetime,
@@ -256,7 +272,7 @@ async def backfill(
     yes: Yes = False,
     target: Target = UNNAMED,
     json: Json = False,
-) -> int:
+) -> None:
     """Run a schedule for every time from START to END at which it would have been due.
 
     The runs follow one another, unless the schedule allows overlaps.
@@ -281,27 +297,25 @@ async def backfill(
         if times:
             if not json:
                 _print_span(times, view.timezone)
-            if not confirmed(f"Run {name} {many(len(times), 'time')}?", yes=yes):
-                say("Nothing run.")
-                return 1
+            confirm(f"Run {name} {many(len(times), 'time')}?", "Nothing run.", yes=yes)
             await opened.schedules.backfill(name, first, last, by=operator())
     text = f"{many(len(times), 'run')} of {name} published: mainspring schedules runs {name}{target.typed}"
     nothing = f"{name} was not due from {first} to {last}: nothing to run"
-    return print_result({"schedule": name, "times": as_json(times, first)}, text if times else nothing, json=json)
+    print_result({"schedule": name, "times": as_json(times, first)}, text if times else nothing, json=json)
 
 
 def _print_times(title: str, times: Sequence[datetime], zone: str) -> None:
-    say(title, style="bold")
+    print_line(title, style="bold")
     if times:
         print_instants(times, zone)
     else:
-        say("unknown here")
+        print_line("unknown here")
 
 
 def _print_span(times: Sequence[datetime], zone: str) -> None:
     ends = times if len(times) <= _SHOWN else [times[0], times[-1]]
     print_instants(ends, zone, times[0])
     if len(ends) < len(times):
-        say(f"and {many(len(times) - len(ends), 'more time', 'more times')} in between", style="dim")
+        print_line(f"and {many(len(times) - len(ends), 'more time', 'more times')} in between", style="dim")
     if times[-1] > datetime.now(UTC):
-        say("Some of these times are in the future: they run now, and again when due.", style="yellow")
+        print_line("Some of these times are in the future: they run now, and again when due.", style="yellow")

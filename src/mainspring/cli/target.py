@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -143,6 +143,12 @@ class Target:
             raise Refused(f"no database given: give --app MODULE:APP or --url URL, or set {VARIABLE}, or url in {OWN}")
         _check_there(url, create=create)
         return Mainspring(url, name="cli", namespace=self.namespace, schema=self.schema)
+
+    def of(self, app: str | None) -> Target:
+        """Return the target with the application that an argument names, if any."""
+        if app is not None and self.app not in (None, app):
+            raise Refused(f"{app} and --app {self.app} are two applications: give one")
+        return replace(self, app=app or self.app)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Mainspring]:

@@ -1,14 +1,21 @@
-"""``mainspring workers``: list workers and what they have in hand, drain and resume them."""
+"""``mainspring worker`` and ``workers``: run a worker with its probes; list, show, drain and resume workers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from mainspring.cli.errors import Refused
+from mainspring.app.mainspring import Mainspring
+from mainspring.app.process import runner, service
+from mainspring.app.process.supervisor import Supervisor
+from mainspring.cli.errors import FAILED, Refused
 from mainspring.cli.options import Reason
 from mainspring.cli.output import (
     Column,
@@ -16,13 +23,13 @@ from mainspring.cli.output import (
     many,
     plain,
     print_json,
+    print_line,
     print_list,
     print_result,
     progress_of,
-    say,
     when,
 )
-from mainspring.cli.target import UNNAMED, Json, Target, operator
+from mainspring.cli.target import UNNAMED, Json, Spec, Target, load_app, operator
 from mainspring.model.views import WORKER_SILENT_AFTER, DeliveryView, WorkerView
 
 app: App = App(name="workers", help="List, show, drain and resume workers.")
@@ -44,10 +51,110 @@ _HAND_COLUMNS: Columns[DeliveryView] = (
     Column("until", lambda each: each.due_at, right=True),
     Column("note", _in_hand, elastic=True, spare=True),
 )
+Level = Literal["debug", "info", "warning", "error"]
+Form = Literal["text", "json"]
+
+
+def worker(
+    app: Spec,
+    /,
+    *,
+    group: Annotated[
+        tuple[str, ...], Parameter(name=["--group", "-g"], metavar="NAME", negative="", show_default=False)
+    ] = (),
+    dev: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    processes: Annotated[int, Parameter(name=["--processes", "-p"], metavar="N")] = 1,
+    log_level: Level = "info",
+    log_format: Form = "text",
+    probe: Annotated[str | None, Parameter(metavar="HOST:PORT")] = None,
+    line: Annotated[int | None, Parameter(show=False)] = None,
+) -> int:
+    """Run a worker until it is stopped.
+
+    On SIGTERM or Ctrl-C, running handlers finish; a second signal stops them and releases their messages.
+
+    Parameters
+    ----------
+    group
+        Serve only this group; repeatable.
+    dev
+        Create or upgrade the tables first.
+    processes
+        How many worker processes to run; those that die are replaced.
+    log_level
+        The minimum level of log lines on stderr.
+    log_format
+        Text lines, or one JSON object per line.
+    probe
+        Serve /health/live, /health/ready and /metrics there, such as 127.0.0.1:9000.
+    line
+        The connection to the parent of several processes.
+    """
+    if refusal := service.refused_count(processes):
+        raise Refused(refusal)
+    if probe is not None:
+        read_address(probe)
+        if processes > 1:
+            raise Refused("--probe reports on one process: omit --processes, and start several workers")
+    if processes > 1:
+        service.log_to_stderr(log_level, log_format)
+        return _keep_several(processes, [*_again(app, group, dev=dev), *_logging(log_level, log_format), "--line"])
+    loaded, name = load_app(app), service.new_name()
+    service.log_to_stderr(log_level, log_format, loaded, name)
+    working = service.announced(loaded, app, group, line, migrate=dev, name=name)
+    if not runner.run(probed(loaded, working, probe), line):
+        raise Refused(f"the worker of {app} stopped after an error; see the log")
+    return 0
+
+
+def _logging(level: Level, form: Form) -> list[str]:
+    return ["--log-level", level, "--log-format", form]
+
+
+def _again(app: str, groups: tuple[str, ...], *, dev: bool) -> list[str]:
+    """Return the command of one process of several, without its log options and the number of its line."""
+    chosen = [word for group in groups for word in ("--group", group)]
+    switches = [*(["--dev"] if dev else []), *(["--debug"] if "--debug" in sys.argv else [])]
+    # Modules of the current directory take precedence for the application, but not for Mainspring unless they do here.
+    safe = [] if sys.path[0] in ("", str(Path.cwd())) else ["-P"]
+    return [*safe, "-m", "mainspring", "worker", app, *chosen, *switches]
+
+
+def _keep_several(processes: int, command: list[str]) -> int:
+    ending = asyncio.run(Supervisor(command, processes).run())
+    if ending.reason is not None:
+        raise Refused(ending.reason)
+    return 0 if ending.well else FAILED
+
+
+@asynccontextmanager
+async def probed(app: Mainspring, worker: AbstractAsyncContextManager[Any], probe: str | None) -> AsyncIterator[Any]:
+    """Run the worker and, if an address is given, its probes, from before it starts until it has stopped."""
+    if probe is None:
+        async with worker as working:
+            yield working
+        return
+    from mainspring.dashboard.probes import Probes
+    from mainspring.dashboard.server import Server, address_of, bound
+
+    listening = bound(*read_address(probe))
+    text = f"mainspring probes: http://{address_of(listening)}/health/ready"
+    async with Server(Probes(app), lifespan=False).beside(listening), worker as working:
+        # Printed once the worker handles signals, so that a process that has printed it can be stopped.
+        asyncio.get_running_loop().call_soon(service.say, text)
+        yield working
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """Return host and port of ``HOST:PORT``. Raises Refused."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004
+        raise Refused(f"--probe {text!r} must be HOST:PORT, such as 127.0.0.1:9000")
+    return host.strip("[]"), int(port)
 
 
 @app.command(name="list")
-async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
+async def list_(*, target: Target = UNNAMED, json: Json = False) -> None:
     """List the workers that have reported."""
     async with target.opened() as opened:
         roster = await opened.roster()
@@ -60,12 +167,11 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> int:
     )
     for each in roster.workers if printed else ():
         if each.draining_at is not None:
-            say(_note(each), style="dim")
-    return 0
+            print_line(_note(each), style="dim")
 
 
 @app.command
-async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> None:
     """Show one worker and the deliveries it has in hand."""
     async with target.opened() as opened:
         roster = await opened.roster()
@@ -74,19 +180,18 @@ async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -
     # A worker of another app may have the same name; a group belongs to one app only.
     hands = [each for each in held if each.group in found.groups]
     if json:
-        print_json({**plain(found), "state": _state(found, roster.now), "hands": [plain(each) for each in hands]})
-        return 0
-    say(f"{name} is {_state(found, roster.now)}, {many(found.in_hand, 'delivery', 'deliveries')} in hand")
+        print_json({**plain(found), "state": _state(found, roster.now), "hands": hands})
+        return
+    print_line(f"{name} is {_state(found, roster.now)}, {many(found.in_hand, 'delivery', 'deliveries')} in hand")
     if found.draining_at is not None and not found.drains:
-        say(_note(found), style="dim")
+        print_line(_note(found), style="dim")
     print_list(_HAND_COLUMNS, hands, empty="Nothing in hand.")
     if hands and held.cursor is not None:
-        say(f"There are more than these {_MOST}.", style="dim")
-    return 0
+        print_line(f"There are more than these {_MOST}.", style="dim")
 
 
 @app.command
-async def drain(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> int:
+async def drain(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED, json: Json = False) -> None:
     """Let a worker finish what it has in hand and claim no more, until it is resumed. The process keeps running."""
     async with target.opened() as opened:
         await opened.workers.drain(name, by=operator(), reason=reason)
@@ -95,18 +200,17 @@ async def drain(name: Name, /, *, reason: Reason = "", target: Target = UNNAMED,
         print_json({"worker": name, "draining": True, "in_hand": view.in_hand})
     else:
         in_hand = many(view.in_hand, "delivery", "deliveries")
-        say(f"{name} is asked to drain: {in_hand} in hand; it claims no more once it has read the request")
-        say(f"To see its progress: mainspring workers show {name}{target.typed}", style="dim")
-        say(f"To resume: mainspring workers resume {name}{target.typed}", style="dim")
-    return 0
+        print_line(f"{name} is asked to drain: {in_hand} in hand; it claims no more once it has read the request")
+        print_line(f"To see its progress: mainspring workers show {name}{target.typed}", style="dim")
+        print_line(f"To resume: mainspring workers resume {name}{target.typed}", style="dim")
 
 
 @app.command
-async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> int:
+async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> None:
     """Let a worker claim again."""
     async with target.opened() as opened:
         await opened.workers.resume(name, by=operator())
-    return print_result({"worker": name, "draining": False}, f"{name} is resumed", json=json)
+    print_result({"worker": name, "draining": False}, f"{name} is resumed", json=json)
 
 
 def _of(workers: Sequence[WorkerView], name: str) -> WorkerView:

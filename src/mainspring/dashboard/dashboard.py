@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as Path
@@ -16,20 +21,33 @@ from mainspring.app.observe.health import HealthLimits
 from mainspring.dashboard.api import TABLE
 from mainspring.dashboard.api.bulk import Bulks
 from mainspring.dashboard.api.session import installed_version
-from mainspring.dashboard.handler import AppLifecycle, RequestHandler
 from mainspring.dashboard.openapi import document
 from mainspring.dashboard.pages import asset_response, checked_root, page_response, path_of, prefix_of
 from mainspring.dashboard.probes import live_response, metrics_response, ready_response
 from mainspring.dashboard.readings import Readings
-from mainspring.dashboard.responses import JSON, Problem, encode, problem_of
-from mainspring.dashboard.route import Route, Services
+from mainspring.dashboard.responses import JSON, Problem, encode, plain, problem_of
+from mainspring.dashboard.route import Call, Route, Services, read
 from mainspring.dashboard.security.access_log import UNKNOWN, AccessLog, Refused
 from mainspring.dashboard.security.gate import ROOT, Gate
 from mainspring.dashboard.security.headers import guarded
-from mainspring.dashboard.security.identity import MAKING, Attempts, Authenticate, Role, Sessions, Tokens, tokens_around
+from mainspring.dashboard.security.identity import (
+    ANONYMOUS,
+    MAKING,
+    Access,
+    Attempts,
+    Authenticate,
+    Role,
+    Sessions,
+    Tokens,
+    environment_tokens,
+)
 from mainspring.dashboard.security.redaction import REDACTED, Redaction
-from mainspring.dashboard.streams import Live, Watchable
-from mainspring.model.errors import BadOption
+from mainspring.dashboard.streams import ALLOWED, Audience, Live, Watchable, Watched, WatchQuery, wants_stream
+from mainspring.model.errors import BadOption, MainspringError, NotOpen
+
+T = TypeVar("T")
+
+_logger = logging.getLogger("mainspring.dashboard")
 
 _NO_AUTHENTICATION = (
     "Dashboard(app) has no authentication, so that behind a proxy anyone could open it: set "
@@ -42,8 +60,71 @@ _WHY = {"wrong_token": "the token is wrong", "too_many_attempts": "too many wron
 """The audit's text for responses that contain advice instead of a reason."""
 _REFUSALS = (401, 403)
 _BODILESS = ("GET", "HEAD")
+_READING, _CHANGING = 20.0, 60.0
+"""The maximum seconds of a response, even if the database is slow."""
 _SECRET = "MAINSPRING_DASHBOARD_SECRET"  # noqa: S105 - the name of a variable
 Answer = Callable[[Request], Awaitable[Response]]
+
+
+class AppLifecycle:
+    """Opens the app if it is not open, and closes it only if this opened it."""
+
+    def __init__(self, app: Mainspring) -> None:
+        self._app = app
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._by_others: asyncio.AbstractEventLoop | None = None
+        """The loop on which the host application had opened it."""
+
+    async def open(self) -> None:
+        """Open it, once on this loop for all concurrent callers."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop or self._opening is None or _failed(self._opening):
+            self._loop = loop
+            self._opening = loop.create_task(self._enter(), name="mainspring-dashboard-open")
+        await asyncio.shield(self._opening)
+
+    async def around(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Run the function; open the app first if it is not open."""
+        try:
+            done = await work()
+        except NotOpen:
+            # The host application had opened it and has closed it: do not reopen it.
+            if self._by_others is asyncio.get_running_loop():
+                raise
+            await self.open()
+            return await work()
+        if self._opening is None:
+            self._by_others = asyncio.get_running_loop()
+        return done
+
+    async def aclose(self) -> None:
+        """Close it, if this opened it."""
+        if self._opening is None or self._loop is not asyncio.get_running_loop():
+            return
+        opening, self._opening = self._opening, None
+        await asyncio.wait([opening])
+        if not _failed(opening):
+            await self._app.__aexit__(None, None, None)
+
+    async def follow(self, receive: Receive, send: Send, close: Callable[[], Awaitable[None]]) -> None:
+        """Open and close with the server. The dashboard starts even if the database is unreachable."""
+        await receive()
+        try:
+            await self.open()
+        except MainspringError as error:
+            _logger.warning("the app is not open yet: %s", error)
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _enter(self) -> None:
+        await self._app.__aenter__()
+
+
+def _failed(task: asyncio.Task[None]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
 
 
 class Dashboard:
@@ -82,7 +163,7 @@ class Dashboard:
             raise BadOption(f"hosts={hosts!r} is one name: write a list of names, as in [{hosts!r}]")
         if authenticate is not None:
             tokens = {}
-        known = Tokens(tokens_around() if tokens is None else tokens)
+        known = Tokens(environment_tokens() if tokens is None else tokens)
         if authenticate is None and not known:
             raise BadOption(_NO_AUTHENTICATION)
         sessions = Sessions(known, secret or os.environ.get(_SECRET))
@@ -95,7 +176,7 @@ class Dashboard:
         self._access_log = AccessLog(self._note)
         self._app = app
         self._services = Services(app, self._gate, Redaction(redact), Bulks(), Readings(app, limits), self._access_log)
-        self._handler = RequestHandler(self._services, self._lifecycle, self._live, Watchable(TABLE))
+        self._watchable = Watchable(TABLE)
         self._router = Router(routes=[*self._paths()])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -128,7 +209,8 @@ class Dashboard:
         yield self._path("/metrics", {"GET": self._metrics})
         yield self._path("/api/openapi.json", {"GET": self._document})
         for path in dict.fromkeys(route.path for route in TABLE):
-            yield self._path(path, {route.method: self._served(route) for route in TABLE if route.path == path})
+            routes = [route for route in TABLE if route.path == path]
+            yield self._path(path, {route.method: partial(self._response, route=route) for route in routes})
         yield self._path("/api/{path:path}", {})
         yield self._path("/static/{path:path}", {"GET": _static})
         yield self._path("/{path:path}", {"GET": self._page})
@@ -161,12 +243,6 @@ class Dashboard:
     async def _note(self, action: str, subject: str, by: str, detail: str) -> None:
         await self._lifecycle.around(lambda: self._app.note(action, subject, by=by, detail=detail))
 
-    def _served(self, route: Route) -> Answer:
-        async def answer(request: Request) -> Response:
-            return await self._handler.response(request, route)
-
-        return answer
-
     async def _ready(self, request: Request) -> Response:
         try:
             self._gate.admit(request)
@@ -192,6 +268,79 @@ class Dashboard:
             return checked_root(self._root)
         given = dict(scope["headers"]).get(b"x-forwarded-prefix", b"") if self._trust_proxy else b""
         return checked_root(given.decode("latin-1").rstrip("/") + prefix_of(scope))
+
+    # --- one request to a route of the table --------------------------------------------------------------
+
+    async def _response(self, request: Request, route: Route) -> Response:
+        """Return the response. Raises Problem, and any error of the app."""
+        access = await self._allowed(request, route)
+        params = await read(request, route)
+        call = Call(self._services, access, request)
+        if not route.changes and wants_stream(request):
+            inner = None
+            if isinstance(params, WatchQuery):
+                inner = [self._watchable.found(of) for of in params.of]
+            return self._live.response(self._audience(call, inner or [(route, params)], numbered=inner is not None))
+        answer = await self._answer(call, route, params)
+        response = Response(None if answer is None else encode(answer), route.status, media_type=JSON)
+        for cookie in call.cookies:
+            response.headers.append("set-cookie", cookie)
+        return response
+
+    async def _answer(self, call: Call, route: Route, params: Struct) -> Any:
+        """Call the route's function, and return its response as JSON values; secrets are masked."""
+        patience = _CHANGING if route.changes else _READING
+        try:
+            async with asyncio.timeout(patience):
+                found = await self._lifecycle.around(lambda: route.function(call, params))
+        except TimeoutError:
+            remedy = "check whether it was done before you retry" if route.changes else "narrow the request"
+            raise Problem(503, "slow", f"no result within {patience:.0f} s: {remedy}") from None
+        return plain(found, self._services.redaction)
+
+    async def _allowed(self, request: Request, route: Route) -> Access:
+        gate = self._services.gate
+        if route.role is None and route.changes:
+            # A login is authenticated by its token; the cookie of an earlier login is ignored.
+            gate.check_sender(request, ambient=False)
+            return ANONYMOUS
+        access = await gate.access(request)
+        try:
+            gate.allow(access, route.role)
+            gate.check_reader(request, access)
+            if route.changes:
+                gate.check_changing(request, access)  # invariant 20: before any route is called
+        except Problem as problem:
+            problem.by = None if access.identity is None else access.by
+            raise
+        return access
+
+    def _audience(self, call: Call, inner: list[tuple[Route, Struct]], *, numbered: bool) -> Audience:
+        gate = self._services.gate
+
+        def check(access: Access) -> None:
+            for route, _ in inner:
+                gate.allow(access, route.role)
+
+        async def allowed() -> None:
+            now = await gate.still(call.request, call.access)
+            check(now)
+            if now.role != call.access.role:
+                raise Problem(401, "role_changed", "the role has changed: reconnect")
+
+        check(call.access)
+        watched = tuple(self._watched(call, route, params) for route, params in inner)
+        # The hook of a host application may be costly; checking the expiry of a login is not.
+        pause = ALLOWED if call.access.way == "hook" else 0.0
+        return Audience(f"{call.access.way} {_client(call.access)}", watched, allowed, pause, numbered)
+
+    def _watched(self, call: Call, route: Route, params: Struct) -> Watched:
+        def poll() -> Awaitable[Any]:
+            return self._answer(call, route, params)
+
+        access = call.access
+        personal = (_client(access), access.csrf) if route.personal else None
+        return Watched((route.path, encode(params), access.role, personal), poll)
 
 
 class _Endpoint:
@@ -222,3 +371,7 @@ async def _alive(_request: Request) -> Response:
 
 async def _static(request: Request) -> Response:
     return asset_response(request, request.path_params["path"])
+
+
+def _client(access: Access) -> str:
+    return access.session or (access.identity.name if access.identity is not None else "")

@@ -38,7 +38,8 @@ def document(table: Iterable[Route], version: str, root: str = "") -> dict[str, 
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
-    in_parameters = {route.takes.__name__ for route in routes if route.method == "GET" or route.in_path}
+    bodies = {route.takes.__name__ for route in routes if route.changes and not route.in_path} - {Nothing.__name__}
+    in_parameters = {route.takes.__name__ for route in routes} - bodies
     return {
         "openapi": "3.1.0",
         "info": {"title": "Mainspring dashboard", "version": version},

@@ -21,12 +21,7 @@ _TYPES = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "html": "text/html; charset=utf-8",
-    "json": "application/json",
     "svg": "image/svg+xml",
-    "png": "image/png",
-    "ico": "image/x-icon",
-    "woff2": "font/woff2",
-    "txt": "text/plain; charset=utf-8",
 }
 # A plain file name: no separator, not hidden, nothing that leads upwards.
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,100}")

@@ -8,7 +8,8 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_type_hints
 
 import msgspec
 import msgspec.inspect
@@ -53,8 +54,19 @@ Length: TypeAlias = Annotated[float, Meta(ge=0, le=3_155_760_000)] | Annotated[s
 """A duration: seconds, or text such as 15m."""
 
 
-class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+class Params(Struct, frozen=True, forbid_unknown_fields=True):
+    """The fields of a request; unknown ones are rejected."""
+
+
+class Nothing(Params, frozen=True):
     """A request without fields beyond its path."""
+
+
+class PageQuery(Params, frozen=True):
+    """The page to read."""
+
+    cursor: Cursor | None = None
+    limit: Limit = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +113,12 @@ class Call:
 
 
 Function: TypeAlias = Callable[[Call, Any], Awaitable[object]]
-"""Handles a request; the second argument is the parsed request, of the route's ``takes``."""
+"""Handles a request; the second argument is the parsed request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A method on a path: the required role, the request type and the response type.
+    """A method on a path: the required role, and the function, whose annotations are the types of request and response.
 
     Fields of ``takes`` that the path names are in it; the others are in the query of a GET, or the body of a POST.
     """
@@ -115,16 +127,30 @@ class Route:
     path: str
     function: Function
     summary: str
-    returns: type[object] | None = None
-    takes: type[Struct] = Nothing
+    takes: type[Struct] = field(init=False)
+    returns: type[object] | None = field(init=False)
     role: Role | None = "viewer"
-    status: int = 200
+    status: int = 0
+    """The status of success [200, or 204 without a response]."""
     personal: bool = False
     """Whether the response depends on the caller beyond the role."""
     only_streams: bool = False
     """Whether the route only streams."""
-    largest: int = SMALL
-    """The maximum bytes of the body."""
+    largest: int = 0
+    """The maximum bytes of the body [a mebibyte with a payload, else 64 KiB]."""
+
+    def __post_init__(self) -> None:
+        """Read the types of the function."""
+        _, takes, returns = get_type_hints(self.function, include_extras=True).values()
+        has_response = returns is not NoneType
+        derived = {
+            "takes": takes,
+            "returns": returns if has_response else None,
+            "status": self.status or (200 if has_response else 204),
+            "largest": self.largest or (LARGE if "payload" in takes.__struct_fields__ else SMALL),
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     @property
     def in_path(self) -> frozenset[str]:
@@ -137,29 +163,14 @@ class Route:
         return self.method == "POST"
 
 
-def get(
-    path: str,
-    function: Function,
-    summary: str,
-    returns: type[object],
-    takes: type[Struct] = Nothing,
-) -> Route:
+def get(path: str, function: Function, summary: str) -> Route:
     """Return a read-only route, for viewers."""
-    return Route("GET", path, function, summary, returns, takes)
+    return Route("GET", path, function, summary)
 
 
-def post(
-    path: str,
-    function: Function,
-    summary: str,
-    takes: type[Struct] = Nothing,
-    returns: type[object] | None = None,
-    status: int | None = None,
-) -> Route:
+def post(path: str, function: Function, summary: str, status: int = 0) -> Route:
     """Return a route that changes something, for operators."""
-    success = status or (204 if returns is None else 200)
-    largest = LARGE if "payload" in takes.__struct_fields__ else SMALL
-    return Route("POST", path, function, summary, returns, takes, "operator", success, largest=largest)
+    return Route("POST", path, function, summary, role="operator", status=status)
 
 
 async def read(request: Request, route: Route) -> Struct:
@@ -276,6 +287,6 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def length(given: Length) -> timedelta | str:
-    """Convert a duration for the app: a number is seconds."""
-    return given if isinstance(given, str) else timedelta(seconds=given)
+def length(given: Length | None) -> timedelta | str | None:
+    """Convert a duration, if given, for the app: a number is seconds."""
+    return timedelta(seconds=given) if isinstance(given, float | int) else given

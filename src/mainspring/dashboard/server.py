@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 from starlette.types import ASGIApp
@@ -84,14 +84,14 @@ class Server(uvicorn.Server):
             )
         )
         self._closing = closing
-        self.listens_to_signals = True
+        self._handles_signals = True
         self.started_up: Callable[[], object] | None = None
         """Called when it accepts requests and handles signals."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Shut down on SIGTERM and Ctrl-C, without dying of them."""
-        if not self.listens_to_signals:
+        if not self._handles_signals:
             yield
             return
         before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
@@ -100,6 +100,18 @@ class Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    @contextlib.asynccontextmanager
+    async def beside(self, listening: socket.socket) -> AsyncIterator[None]:
+        """Serve in the background of a process that handles signals itself."""
+        self._handles_signals = False
+        serving = asyncio.create_task(self.serve([listening]), name="mainspring-server")
+        try:
+            yield
+        finally:
+            self.should_exit = True
+            await serving
+            listening.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept requests."""

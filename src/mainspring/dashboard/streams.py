@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 from urllib.parse import unquote
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import compile_path
 from starlette.types import Receive, Scope, Send
 
 from mainspring.dashboard.responses import Fault, Problem, Refusal, encode, problem_of
-from mainspring.dashboard.route import Call, Route, parse_query
+from mainspring.dashboard.route import Call, Params, Route, parse_query
 
 EVERY = 0.7
 """Seconds between two polls."""
@@ -165,7 +165,7 @@ class Live:
         if tasks:
             await asyncio.wait(tasks)
 
-    def enter(self, audience: Audience, news: asyncio.Event) -> list[_Watch]:
+    def subscribe(self, audience: Audience, changed: asyncio.Event) -> list[_Watch]:
         """Start watching. Several resources count as one stream."""
         self._streams[audience.client] += 1
         watches = []
@@ -174,11 +174,11 @@ class Live:
             if watch is None:
                 watch = self._watches[watched.key] = _Watch(watched.poll)
                 watch.task = asyncio.create_task(watch.run(), name="mainspring-dashboard-watch")
-            watch.listeners.add(news)
+            watch.listeners.add(changed)
             watches.append(watch)
         return watches
 
-    def leave(self, audience: Audience, news: asyncio.Event) -> None:
+    def unsubscribe(self, audience: Audience, changed: asyncio.Event) -> None:
         """Stop watching. The last client of a poll ends it."""
         self._streams[audience.client] -= 1
         if self._streams[audience.client] <= 0:
@@ -187,7 +187,7 @@ class Live:
             watch = self._watches.get(watched.key)
             if watch is None:
                 continue  # named twice
-            watch.listeners.discard(news)
+            watch.listeners.discard(changed)
             if not watch.listeners:
                 del self._watches[watched.key]
                 if watch.task is not None:
@@ -209,13 +209,13 @@ class _Stream(Response):
         if scope["method"] == "HEAD":
             await super().__call__(scope, receive, send)
             return
-        news = asyncio.Event()
-        watches = self._live.enter(self._audience, news)
-        gone = asyncio.create_task(_until_gone(receive, news))
+        changed = asyncio.Event()
+        watches = self._live.subscribe(self._audience, changed)
+        gone = asyncio.create_task(_until_gone(receive, changed))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await self._send(send, b"retry: 1000\n\n")
-            await self._serve(watches, news, gone, send)
+            await self._serve(watches, changed, gone, send)
             await self._send(send, b"", more=False)
             if self._live.is_over:
                 await _disconnect(receive, _PATIENCE_AT_SHUTDOWN)
@@ -225,9 +225,9 @@ class _Stream(Response):
             pass  # the browser disconnected
         finally:
             gone.cancel()
-            self._live.leave(self._audience, news)
+            self._live.unsubscribe(self._audience, changed)
 
-    async def _serve(self, watches: list[_Watch], news: asyncio.Event, gone: asyncio.Task[None], send: Send) -> None:
+    async def _serve(self, watches: list[_Watch], changed: asyncio.Event, gone: asyncio.Task[None], send: Send) -> None:
         sent = [0] * len(watches)
         began = sent_at = checked_at = time.monotonic()
         while not gone.done() and not self._live.is_over and time.monotonic() - began < LONGEST:
@@ -241,7 +241,7 @@ class _Stream(Response):
                     for number in range(len(watches)):
                         await self._send(send, self._event(number, seen))
                     return
-            news.clear()
+            changed.clear()
             for number, watch in enumerate(watches):
                 if watch.number != sent[number]:
                     sent[number], sent_at = watch.number, now
@@ -250,7 +250,7 @@ class _Stream(Response):
                 sent_at = now
                 await self._send(send, b": ping\n\n")
             if not gone.done():
-                await _wait_for(news)
+                await _wait_for(changed)
 
     async def _send(self, send: Send, text: bytes, *, more: bool = True) -> None:
         """Send it. Raises TimeoutError if the client does not read: it must not delay the server."""
@@ -268,18 +268,18 @@ class _Stream(Response):
         return seen.event(number if self._audience.numbered else None)
 
 
-async def _wait_for(news: asyncio.Event) -> None:
+async def _wait_for(changed: asyncio.Event) -> None:
     try:
         async with asyncio.timeout(_TICK):
-            await news.wait()
+            await changed.wait()
     except TimeoutError:
         return
 
 
-async def _until_gone(receive: Receive, news: asyncio.Event) -> None:
+async def _until_gone(receive: Receive, changed: asyncio.Event) -> None:
     while (await receive())["type"] != "http.disconnect":
         continue
-    news.set()
+    changed.set()
 
 
 async def _disconnect(receive: Receive, patience: float = 0.0) -> None:
@@ -301,7 +301,7 @@ def _server_exits() -> bool:
     return bool(getattr(getattr(handler, "__self__", None), "should_exit", False))
 
 
-class WatchQuery(Struct, frozen=True, forbid_unknown_fields=True):
+class WatchQuery(Params, frozen=True):
     """The resources: each is the path of a GET below /api/ and its query, such as ``overview?window=15m``."""
 
     of: Annotated[
@@ -309,11 +309,9 @@ class WatchQuery(Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
-class WatchFault(Struct, frozen=True):
+class WatchFault(Fault, frozen=True):
     """The problem of one of them."""
 
-    code: str
-    message: str
     status: int
 
 
@@ -325,31 +323,20 @@ class WatchEvent(Struct, frozen=True):
     error: WatchFault | UnsetType = UNSET
 
 
-async def watch(_call: Call, _params: WatchQuery) -> NoReturn:
+async def watch(_call: Call, _params: WatchQuery) -> WatchEvent:
     """Reject a request for anything but a stream."""
     raise Problem(406, "not_acceptable", "this path only streams: send `Accept: text/event-stream`")
 
 
-ROUTES = (
-    Route(
-        "GET",
-        "/api/watch",
-        watch,
-        "Several resources over one stream",
-        WatchEvent,
-        WatchQuery,
-        # Each watched resource has its own.
-        role=None,
-        only_streams=True,
-    ),
-)
+# Each watched resource has its own role.
+ROUTES = (Route("GET", "/api/watch", watch, "Several resources over one stream", role=None, only_streams=True),)
 
 
 class Watchable:
     """The routes that can be watched together: all GET routes except the stream itself."""
 
     def __init__(self, table: Iterable[Route]) -> None:
-        self._table = tuple((_pattern(route), route) for route in table)
+        self._table = tuple((compile_path(route.path)[0], route) for route in table)
 
     def found(self, of: str) -> tuple[Route, Struct]:
         """Return the route and the parsed request of a path below /api/ and its query. Raises Problem."""
@@ -371,10 +358,3 @@ def _parsed(route: Route, given: Mapping[str, str], query: str, path: str) -> St
         return parse_query(route, {name: unquote(value) for name, value in given.items()}, query)
     except Problem as problem:
         raise Problem(problem.status, problem.code, f"of {path[:50]}: {problem.message}") from None
-
-
-def _pattern(route: Route) -> re.Pattern[str]:
-    parts = re.split(r"{(\w+)}", route.path)
-    return re.compile(
-        "".join(f"(?P<{part}>[^/]+)" if number % 2 else re.escape(part) for number, part in enumerate(parts))
-    )

@@ -9,8 +9,7 @@ import pytest
 
 from mainspring import Mainspring, ScheduleView, every
 from mainspring.cli.output import Column, fit
-from mainspring.cli.schedule_details import is_overdue, print_schedule
-from mainspring.cli.schedules import list_
+from mainspring.cli.schedules import is_overdue, list_, print_schedule
 from mainspring.cli.target import Target
 
 
@@ -57,7 +56,7 @@ def plain(text: str) -> str:
 async def test_a_long_name_cuts_neither_the_rhythm_nor_the_last_run(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert await list_(target=Target(url=url)) == 0
+    await list_(target=Target(url=url))
 
     shown = plain(capsys.readouterr().out)
     assert max(len(line.rstrip()) for line in shown.splitlines()) <= 80

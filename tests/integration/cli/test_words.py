@@ -13,7 +13,7 @@ from mainspring import Mainspring, Retention
 from mainspring.cli.demo.shop import Customers, Journal, books, build
 from mainspring.cli.demo.view import add_up, print_summary
 from mainspring.cli.output import Column, clean, first_line, fit, many, print_table, to_json, visible, when
-from mainspring.cli.schedule_details import shortly
+from mainspring.cli.schedules import shortly
 
 NOW = datetime(2030, 1, 31, 9, tzinfo=UTC)
 

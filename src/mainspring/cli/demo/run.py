@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -22,7 +21,7 @@ from mainspring.app.mainspring import Mainspring
 from mainspring.cli.dashboard import usual_socket
 from mainspring.cli.demo.shop import GROUPS, REPORT, Customers, Journal, build, feed_prices
 from mainspring.cli.demo.view import GroupLine, Scene, add_up, draw, print_summary, total_of
-from mainspring.cli.output import say, stdout
+from mainspring.cli.output import print_line, stdout
 from mainspring.model.errors import MissingExtra
 from mainspring.model.views import Tally
 
@@ -34,35 +33,20 @@ _FRAME, _LINE = 0.125, 3.0
 _TOPICS = {"send_receipt": "orders.placed", "analytics": "orders.placed", "expire_unpaid": "payments.timeout"}
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """The dashboard's address, or why there is none."""
-
-    address: str
-    missing: str = ""
-
-
 @asynccontextmanager
-async def dashboard(app: Mainspring) -> AsyncIterator[Shown]:
-    """Serve the dashboard, with a token in its address. Without the ``web`` extra the demo runs without it."""
+async def dashboard(app: Mainspring) -> AsyncIterator[str]:
+    """Serve the dashboard and yield its address, with a token; or, without the ``web`` extra, why there is none."""
     try:
         from mainspring.dashboard import Dashboard
         from mainspring.dashboard.server import Server, address_of
     except MissingExtra as error:
-        yield Shown("", str(error))
+        yield str(error)
         return
     listening = usual_socket("127.0.0.1")
     token = secrets.token_urlsafe(24)
     board = Dashboard(app, tokens={"operator": token}, hosts=())
-    server = Server(board, lifespan=False, closing=board.end_streams)
-    server.listens_to_signals = False
-    serving = asyncio.create_task(server.serve(sockets=[listening]), name="demo-dashboard")
-    try:
-        yield Shown(f"http://{address_of(listening)}/login#token={token}")
-    finally:
-        server.should_exit = True
-        await serving
-        listening.close()
+    async with Server(board, lifespan=False, closing=board.end_streams).beside(listening):
+        yield f"http://{address_of(listening)}/login#token={token}"
 
 
 async def run(seconds: float | None, file: Path | None) -> int:
@@ -76,8 +60,8 @@ async def run(seconds: float | None, file: Path | None) -> int:
     journal = Journal()
     app = build(f"sqlite:///{path}", journal)
     with _interrupted() as interrupted:
-        async with app.worker(name="demo"), dashboard(app) as shown:
-            show = Show(app, journal, limit, shown)
+        async with app.worker(name="demo"), dashboard(app) as address:
+            show = Show(app, journal, limit, address)
             feeding = asyncio.create_task(feed_prices(app))
             closing_time = threading.Event()
             shopping = asyncio.create_task(
@@ -99,11 +83,11 @@ async def run(seconds: float | None, file: Path | None) -> int:
 class Show:
     """The live view while the shop is open."""
 
-    def __init__(self, app: Mainspring, journal: Journal, limit: float | None, shown: Shown) -> None:
+    def __init__(self, app: Mainspring, journal: Journal, limit: float | None, address: str) -> None:
         self._app = app
         self._journal = journal
         self._limit = limit
-        self._shown = shown
+        self._address = address
         self._start = time.monotonic()
         self._pace: deque[int] = deque(maxlen=30)
         self._second = 0
@@ -121,12 +105,12 @@ class Show:
     async def print_lines(self, path: Path, interrupted: asyncio.Event) -> None:
         """Print a line at intervals, for files and pipes."""
         limit = self._limit or _WITHOUT_TERMINAL
-        say(f"a small shop on one SQLite file, for {limit:g} s: {path}")
-        say(f"dashboard: {self._shown.address or self._shown.missing}")
+        print_line(f"a small shop on one SQLite file, for {limit:g} s: {path}")
+        print_line(f"dashboard: {self._address}")
         while not await self._over(interrupted, min(_LINE, max(0.1, limit - self._elapsed))):
             scene = await self._scene()
             total = scene.totals
-            say(
+            print_line(
                 f"{scene.elapsed:4.0f} s  orders {scene.placed}  rolled back {scene.undone}  handled {total.handled}  "
                 f"retried {total.retried}  cancelled {total.cancelled}  dead {total.dead}  waiting {total.waiting}  "
                 f"reports {scene.reports}"
@@ -150,7 +134,7 @@ class Show:
         return Scene(
             elapsed=self._elapsed,
             limit=self._limit,
-            dashboard=self._shown.address or self._shown.missing,
+            dashboard=self._address,
             placed=counts["placed"],
             undone=counts["undone"],
             expired=counts["expired"],

@@ -20,7 +20,7 @@ from rich.text import Text
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.schedule.view import ScheduleView
 from mainspring.cli.demo.shop import GROUPS, REPORT, ZONE, Event, Journal, Kind, books
-from mainspring.cli.output import Column, print_table, say, stdout, when
+from mainspring.cli.output import Column, print_line, print_table, stdout, when
 from mainspring.cli.target import VARIABLE, typed_name
 from mainspring.model.views import Counts, DeliveryView
 
@@ -272,7 +272,7 @@ async def add_up(app: Mainspring, path: Path, journal: Journal) -> Account:
     tally = await app.tally()
     counts = {each.group: each for each in tally.groups}
     groups = [_line(name, orders, counts.get(name, Counts(name)), await _cancelled(app, name)) for name in GROUPS]
-    total, noted = total_of(groups), sum(journal.handled[each] for each in GROUPS)
+    total, counted = total_of(groups), sum(journal.handled[each] for each in GROUPS)
     settled = total.handled + total.cancelled + total.dead + total.waiting
     reports, schedule = counts.get(REPORT, Counts(REPORT)), await app.schedules.get(REPORT)
     fired, made = 0 if schedule is None else schedule.fired, journal.counts["report"]
@@ -285,7 +285,7 @@ async def add_up(app: Mainspring, path: Path, journal: Journal) -> Account:
         ),
         Finding(
             all(each.handled == journal.handled[each.name] for each in groups),
-            f"the ledger has {total.handled} handled, the handlers counted {noted}",
+            f"the ledger has {total.handled} handled, the handlers counted {counted}",
         ),
         Finding(
             total.cancelled == journal.counts["paid"] and orders == journal.counts["placed"],
@@ -326,7 +326,7 @@ def print_summary(account: Account, path: Path) -> None:
         mark = Text(" ✓ ", style="bold green") if each.right else Text(" ✗ ", style="bold red")
         console.print(mark.append(each.text, style="default"), soft_wrap=True)
     if not account.right:
-        say("\nThe numbers do not agree. This is a bug: please report it with the file below.", style="bold red")
+        print_line("\nThe numbers do not agree. This is a bug: please report it with the file below.", style="bold red")
     _print_next(account, path)
 
 
@@ -362,15 +362,15 @@ def _print_next(account: Account, path: Path) -> None:
         first = account.dead[-1].message_id
         fixed = """'{"order_id": 3, "customer": "Mallory", "total": 10}'"""
         commands += [(f"{name} dead show {first}", ""), (f"{name} dead revive {first} --payload {fixed}", "")]
-    say("\nThe shop's database is kept. What to type next:\n", style="bold")
-    say(f"  export {VARIABLE}=sqlite:///{path}", style="cyan")
+    print_line("\nThe shop's database is kept. What to type next:\n", style="bold")
+    print_line(f"  export {VARIABLE}=sqlite:///{path}", style="cyan")
     width = max(len(command) for command, note in commands if note)
     for command, note in commands:
-        say_both(f"  {command:<{width}}", f"  # {note}" if note else "")
+        _print_command(f"  {command:<{width}}", f"  # {note}" if note else "")
     made_here = path.parent.name.startswith("mainspring-demo-")
-    say(f"\nTo delete it: rm -r {path.parent if made_here else path}", style="dim")
+    print_line(f"\nTo delete it: rm -r {path.parent if made_here else path}", style="dim")
 
 
-def say_both(command: str, note: str) -> None:
+def _print_command(command: str, note: str) -> None:
     """Print a command and, dimmed, its purpose."""
     stdout().print(Text.assemble((command, "cyan"), (note, "dim")), soft_wrap=True)

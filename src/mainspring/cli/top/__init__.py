@@ -13,7 +13,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from mainspring.app.options import length
-from mainspring.cli.output import Column, many, print_json, print_table, say, stdout, when
+from mainspring.cli.groups import NO_GROUPS, SEE_PARKED, parked_in_words
+from mainspring.cli.output import Column, print_json, print_line, print_table, stdout, when
 from mainspring.cli.target import UNNAMED, Json, Target
 from mainspring.model.errors import StorageError
 
@@ -31,7 +32,7 @@ _TICK = 1.0
 _KEYS_AT_ONCE = 64
 
 
-async def top(*, every: str = "1s", target: Target = UNNAMED, json: Json = False) -> int:
+async def top(*, every: str = "1s", target: Target = UNNAMED, json: Json = False) -> None:
     """Watch groups, workers, schedules and failures live; q quits, p pauses the view.
 
     Prints once if the output is not a terminal, or with --json.
@@ -52,7 +53,6 @@ async def top(*, every: str = "1s", target: Target = UNNAMED, json: Json = False
             _print(await watcher.picture())
         else:
             await Show(watcher, pause).run()
-    return 0
 
 
 class Show:
@@ -98,7 +98,7 @@ class Show:
         try:
             done, _ = await asyncio.wait([reading], timeout=_SILENT)
             if not done:
-                say(f"the database has not replied for {_SILENT:g} s; press Ctrl-C to stop waiting")
+                print_line(f"the database has not replied for {_SILENT:g} s; press Ctrl-C to stop waiting")
             return await reading
         finally:
             reading.cancel()
@@ -164,17 +164,17 @@ def _print(picture: Picture) -> None:
     """Print the picture once, for files and pipes."""
     from mainspring.cli.top.view import COLUMNS, cells, countdown, heading
 
-    say(f"{'  '.join(text for text, _ in heading(picture))}  {picture.now:%Y-%m-%d %H:%M:%S} UTC")
+    print_line(f"{'  '.join(text for text, _ in heading(picture))}  {picture.now:%Y-%m-%d %H:%M:%S} UTC")
     for reason in picture.reasons:
-        say(f"{picture.health}: {reason}")
+        print_line(f"{picture.health}: {reason}")
     if picture.groups:
         # Unlike in the live view, white space in a cell is insignificant.
         rows = [cells(each, picture.cap) for each in picture.groups]
         print_table(COLUMNS, [[*row[:-1], row[-1].replace(" ", "·")] for row in rows])
     else:
-        say("No groups declared. A worker declares its own when it starts, or run: mainspring declare MODULE:APP")
+        print_line(NO_GROUPS)
     if picture.parked:
-        say(f"{many(picture.parked, 'message')} parked, no group subscribes: mainspring messages list --state parked")
+        print_line(f"{parked_in_words(picture.parked)}: {SEE_PARKED}")
     if picture.upcoming:
         print_table(
             (Column("schedule"), Column("next"), Column("rhythm", elastic=True)),

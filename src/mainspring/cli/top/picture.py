@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Literal, TypeVar
 from uuid import UUID
 
@@ -126,7 +127,7 @@ class Watcher:
         alive = roster.alive()
         groups = _lines(tally, roster, paces)
         busiest = sorted(groups, key=lambda each: (each.rate + each.failing, each.ready), reverse=True)[:_PACED]
-        pace = {each.name: await self._cached(f"pace {each.name}", self._pace_of(each.name)) for each in busiest}
+        pace = {each.name: await self._cached(f"pace {each.name}", partial(self._pace, each.name)) for each in busiest}
         return Picture(
             app=app.options.name,
             database=self._database,
@@ -138,7 +139,7 @@ class Watcher:
             draining=sum(each.draining_at is not None for each in alive),
             parked=tally.parked,
             cap=_CAP,
-            groups=tuple(_paced(each, pace.get(each.name, ())) for each in groups),
+            groups=tuple(replace(each, pace=pace.get(each.name, ())) for each in groups),
             upcoming=upcoming,
             failures=failures,
         )
@@ -166,13 +167,10 @@ class Watcher:
             for each in await self._app.messages.failures(limit=_SHOWN)
         )
 
-    def _pace_of(self, group: str) -> Callable[[], Awaitable[tuple[int, ...]]]:
-        async def read() -> tuple[int, ...]:
-            # The last span is incomplete, and would look like a halt.
-            *over, _ = (await self._app.measures("15m", group)).buckets
-            return tuple(bucket.done for bucket in over[-PACE:])
-
-        return read
+    async def _pace(self, group: str) -> tuple[int, ...]:
+        # The last span is incomplete, and would look like a halt.
+        *over, _ = (await self._app.measures("15m", group)).buckets
+        return tuple(bucket.done for bucket in over[-PACE:])
 
 
 def _lines(tally: Tally, roster: Roster, paces: PacesView) -> list[GroupLine]:
@@ -209,7 +207,3 @@ def _state(group: GroupView, served: Counter[str], tripped: set[str]) -> GroupSt
     if group.name in tripped:
         return "tripped"
     return "served" if served[group.name] else "unserved"
-
-
-def _paced(line: GroupLine, pace: Sequence[int]) -> GroupLine:
-    return replace(line, pace=tuple(pace))

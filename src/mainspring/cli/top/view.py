@@ -13,6 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from mainspring.cli.groups import NO_GROUPS, parked_in_words
 from mainspring.cli.output import Column, Columns, clean, fit, many, when
 from mainspring.cli.top.picture import Failing, GroupLine, Picture, Upcoming
 
@@ -178,8 +179,7 @@ def _heading(picture: Picture, width: int) -> RenderableType:
 def _groups(picture: Picture, shown: Sequence[GroupLine], hidden: int, width: int) -> RenderableType:
     title = "groups" if not hidden else f"groups ({hidden:,} quieter not shown)"
     if not picture.groups:
-        words = "No groups declared. A worker declares its own when it starts, or run: mainspring declare MODULE:APP"
-        return _panel(Text(words, style="dim"), title=title)
+        return _panel(Text(NO_GROUPS, style="dim"), title=title)
     rows = [cells(each, picture.cap) for each in shown]
     # The column is omitted while every group is served.
     kept = [index for index, column in enumerate(COLUMNS) if column.title != "state" or any(row[index] for row in rows)]
@@ -196,7 +196,7 @@ def _groups(picture: Picture, shown: Sequence[GroupLine], hidden: int, width: in
         )
     for each, row in zip(shown, rows, strict=True):
         table.add_row(*(Text(row[index], style=_style(index, row[index], each)) for index in widths))
-    return _panel(table, title=title, footer=_parked(picture))
+    return _panel(table, title=title, footer=parked_in_words(picture.parked) if picture.parked else "")
 
 
 def _fitting(kept: list[int], rows: Sequence[Sequence[str]], room: int) -> tuple[list[int], int]:
@@ -217,10 +217,6 @@ def _style(index: int, cell: str, line: GroupLine) -> str:
     if COLUMNS[index].title == "group" and line.state == "unserved" and not line.ready:
         return "dim"
     return _STYLES.get(COLUMNS[index].title) or _WORDS.get(cell, "")
-
-
-def _parked(picture: Picture) -> str:
-    return f"{many(picture.parked, 'message')} parked, no group subscribes" if picture.parked else ""
 
 
 def _chosen(groups: Sequence[GroupLine], room: int) -> tuple[list[GroupLine], int]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TypeAlias
 from uuid import UUID, uuid4
 
 from msgspec import Struct, structs
@@ -14,11 +15,10 @@ from msgspec import Struct, structs
 from mainspring.app.admin.bulk import Action, BulkState, check_state, described, read_record
 from mainspring.app.admin.search import checked
 from mainspring.app.maintenance import AUDIT
-from mainspring.app.page import Page
-from mainspring.dashboard.api.messages import Search, check_search, fingerprint_of
-from mainspring.dashboard.api.views import scan
+from mainspring.dashboard.api.messages import Search, check_search, criteria
+from mainspring.dashboard.api.views import Rows, ScannedPage, scan
 from mainspring.dashboard.responses import Problem, problem_of, shown
-from mainspring.dashboard.route import Call, Cursor, Limit, Nothing, get, post
+from mainspring.dashboard.route import Call, Limit, Nothing, PageQuery, Params, get, post
 from mainspring.dashboard.security.redaction import MASK
 from mainspring.model.search import Filter
 from mainspring.model.views import AuditView
@@ -33,24 +33,28 @@ _SCANNED, _AT_ONCE = 2_000, 500
 """How many audit entries are scanned for one page, and how many are read at a time."""
 
 
-@dataclass(slots=True, eq=False)
-class Bulk:
-    """One bulk action."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class BulkShown:
+    """A bulk action and its progress."""
 
     id: UUID
     action: Action
-    filter: Any
-    """The search, as requested."""
-    subject: str
-    """The search in words, as in the audit."""
-    by: str
-    started_at: datetime
-    total: int | None = None
-    """The total, if known."""
+    filter: Search
     state: BulkState = "running"
     done: int = 0
+    total: int | None = None
+    started_at: datetime
     ended_at: datetime | None = None
+    by: str
     error: str | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Bulk(BulkShown):
+    """A bulk action of this process."""
+
+    subject: str
+    """The search in words, as in the audit."""
     stopping: bool = False
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -61,7 +65,7 @@ class Bulks:
     def __init__(self) -> None:
         self._bulks: dict[UUID, Bulk] = {}
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Bulk]:
         """Iterate, newest first."""
         return iter(sorted(self._bulks.values(), key=lambda each: each.started_at, reverse=True))
 
@@ -72,11 +76,11 @@ class Bulks:
             raise Problem(404, "not_found", "no such bulk action here: another process runs it, or it has ended")
         return found
 
-    def start(self, action: Action, filter: Any, by: str, work: Work, subject: str = "") -> Bulk:
+    def start(self, action: Action, filter: Search, by: str, work: Work, subject: str = "") -> Bulk:
         """Start it in the background. Raises Problem if too many are running."""
         if sum(each.state == "running" for each in self._bulks.values()) >= MOST_RUNNING:
             raise Problem(409, "busy", f"{MOST_RUNNING} bulk actions are running: wait for one, or stop one")
-        bulk = Bulk(uuid4(), action, filter, subject, by, datetime.now(UTC))
+        bulk = Bulk(id=uuid4(), action=action, filter=filter, subject=subject, by=by, started_at=datetime.now(UTC))
         self._bulks[bulk.id] = bulk
         self._forget()
         bulk.task = asyncio.create_task(_run(bulk, work), name=f"mainspring-dashboard-{action}")
@@ -103,11 +107,11 @@ class Bulks:
 
 
 async def _run(bulk: Bulk, work: Work) -> None:
-    def told(done: int) -> None:
+    def progress(done: int) -> None:
         bulk.done = done
 
     try:
-        bulk.done = await work(told, lambda: bulk.stopping)
+        bulk.done = await work(progress, lambda: bulk.stopping)
         bulk.state = "stopped" if bulk.stopping else "done"
     except Exception as error:  # noqa: BLE001 - any error is shown with the action
         bulk.state, bulk.error = "failed", problem_of(error).message
@@ -115,45 +119,28 @@ async def _run(bulk: Bulk, work: Work) -> None:
         bulk.ended_at = datetime.now(UTC)
 
 
-class BulkWish(Struct, frozen=True, forbid_unknown_fields=True):
+class BulkRequest(Params, frozen=True):
     """A bulk action to start."""
 
     action: Action
     filter: Search
 
 
-class BulkKey(Struct, frozen=True, forbid_unknown_fields=True):
+class BulkKey(Params, frozen=True):
     """One bulk action."""
 
     id: UUID
 
 
-class BulkShown(Struct, frozen=True):
-    """A bulk action and its progress."""
-
-    id: UUID
-    action: Action
-    filter: Search
-    state: BulkState
-    done: int
-    total: int | None
-    started_at: datetime
-    ended_at: datetime | None
-    by: str
-    error: str | None
-
-
-class BulkList(Struct, frozen=True):
+class BulkList(Rows[BulkShown], frozen=True):
     """The bulk actions that this process remembers, newest first."""
 
-    rows: list[BulkShown]
 
-
-async def start(call: Call, params: BulkWish) -> BulkShown:
+async def start(call: Call, params: BulkRequest) -> BulkShown:
     """Start a bulk action."""
     check_search(call, params.filter)
     check_state(params.action, params.filter.state)
-    app, by, filter = call.app, call.by, checked(_filter(params.filter))
+    app, by, filter = call.app, call.by, checked(Filter(**criteria(params.filter)))
 
     async def work(progress: Callable[[int], object], stop: Callable[[], bool]) -> int:
         return await app.messages.apply(params.action, filter, by=by, progress=progress, stop=stop)
@@ -176,23 +163,8 @@ async def stop(call: Call, params: BulkKey) -> BulkShown:
     return _shown(call.services.bulks.stop(params.id), call)
 
 
-def _filter(params: Search) -> Filter:
-    return Filter(
-        state=params.state,
-        group=params.group,
-        topic=params.topic,
-        key=params.key,
-        error=params.error,
-        text=params.text,
-        since=params.since,
-        until=params.until,
-        held_by=params.worker,
-        fingerprint=fingerprint_of(params.fingerprint),
-    )
-
-
 def _shown(found: Bulk, call: Call) -> BulkShown:
-    params: Search = found.filter
+    params = found.filter
     if not call.may_search:
         # The search text may itself be a value that is masked.
         searched = {name: MASK for name in ("text", "error") if getattr(params, name) is not None}
@@ -200,10 +172,9 @@ def _shown(found: Bulk, call: Call) -> BulkShown:
     return shown(BulkShown, found, filter=params)
 
 
-class HistoryQuery(Struct, frozen=True, forbid_unknown_fields=True):
+class HistoryQuery(PageQuery, frozen=True):
     """The page to read."""
 
-    cursor: Cursor | None = None
     limit: Limit = 20
 
 
@@ -225,27 +196,16 @@ class BulkPast(Struct, frozen=True):
     """Whether it is running in this process, which alone can stop it."""
 
 
-class BulkHistory(Struct, frozen=True):
+class BulkHistory(ScannedPage[BulkPast], frozen=True):
     """Bulk actions of all processes, newest first. A short or even empty page is not necessarily the last."""
-
-    rows: list[BulkPast]
-    cursor: str | None
-    """The cursor of the next page; null: there is none."""
-    scanned: int
 
 
 async def history(call: Call, params: HistoryQuery) -> BulkHistory:
     """Return one page of bulk actions."""
     going = [each for each in call.services.bulks if each.state == "running"]
 
-    async def read(cursor: str | None, limit: int) -> Page[AuditView]:
-        return await call.app.audit(cursor=cursor, limit=limit)
-
-    def keep(line: AuditView) -> BulkPast | None:
-        return _past(line, going)
-
-    bounds = (_SCANNED, _AT_ONCE)
-    return BulkHistory(*await scan(read, AUDIT.cursor, keep, params.cursor, params.limit, bounds))
+    keep = partial(_past, going=going)
+    return BulkHistory(*await scan(call.app.audit, AUDIT.cursor, keep, params, most=_SCANNED, at_once=_AT_ONCE))
 
 
 def _past(line: AuditView, going: list[Bulk]) -> BulkPast | None:
@@ -262,9 +222,9 @@ def _past(line: AuditView, going: list[Bulk]) -> BulkPast | None:
 
 
 ROUTES = (
-    post("/api/bulk", start, "Start a bulk action", BulkWish, BulkShown, 202),
-    get("/api/bulk", bulks, "The bulk actions of this process, newest first", BulkList),
-    get("/api/bulk/history", history, "Bulk actions of all processes", BulkHistory, HistoryQuery),
-    get("/api/bulk/{id}", bulk, "One bulk action and its progress", BulkShown, BulkKey),
-    post("/api/bulk/{id}/stop", stop, "Stop a bulk action after its current batch", BulkKey, BulkShown),
+    post("/api/bulk", start, "Start a bulk action", status=202),
+    get("/api/bulk", bulks, "The bulk actions of this process, newest first"),
+    get("/api/bulk/history", history, "Bulk actions of all processes"),
+    get("/api/bulk/{id}", bulk, "One bulk action and its progress"),
+    post("/api/bulk/{id}/stop", stop, "Stop a bulk action after its current batch"),
 )

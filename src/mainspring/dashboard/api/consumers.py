@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from mainspring.dashboard.api.messages import cause
 from mainspring.dashboard.api.overview import CAP, Load
-from mainspring.dashboard.api.views import MeasuresShown, Percentiles, measures, paces, percentiles
+from mainspring.dashboard.api.views import MeasuresShown, Percentiles, Rows, measures, percentiles
 from mainspring.dashboard.responses import Problem, shown
-from mainspring.dashboard.route import Call, Name, Nothing, Reason, get, post
+from mainspring.dashboard.route import Call, Name, Nothing, Params, Reason, get, post
 from mainspring.model.measures import Window
 from mainspring.model.search import CauseView
 from mainspring.model.views import Counts, RunView
@@ -43,23 +43,20 @@ class Consumer(Load):
     """Whether its breaker is open in at least one worker."""
 
 
-class ConsumerList(Struct, frozen=True):
+class ConsumerList(Rows[Consumer], frozen=True):
     """The declared groups, by name."""
 
-    rows: list[Consumer]
 
-
-class PauseGroup(Struct, frozen=True, forbid_unknown_fields=True):
-    """A group to pause."""
-
-    group: Name
-    reason: Reason = ""
-
-
-class ResumeGroup(Struct, frozen=True, forbid_unknown_fields=True):
+class ResumeGroup(Params, frozen=True):
     """A group to resume."""
 
     group: Name
+
+
+class PauseGroup(ResumeGroup, frozen=True):
+    """A group to pause."""
+
+    reason: Reason = ""
 
 
 async def consumers(call: Call, _params: Nothing) -> ConsumerList:
@@ -69,7 +66,7 @@ async def consumers(call: Call, _params: Nothing) -> ConsumerList:
 
 async def declared(call: Call, only: str | None = None) -> list[Consumer]:
     """Return the declared groups, by name, or the one of this name."""
-    roster, tally, pace = await call.app.roster(), await call.app.tally(CAP), await paces(call.app)
+    roster, tally, pace = await call.app.roster(), await call.app.tally(CAP), await call.app.paces("1m")
     counts = {each.group: each for each in tally.groups}
     alive = roster.alive()
     rows = []
@@ -104,7 +101,7 @@ async def resume(call: Call, params: ResumeGroup) -> None:
     await call.app.groups.resume(params.group, by=call.by)
 
 
-class ConsumerQuery(Struct, frozen=True, forbid_unknown_fields=True):
+class ConsumerQuery(Params, frozen=True):
     """The consumer, and the window of its measures."""
 
     group: Name
@@ -153,8 +150,8 @@ async def _failures(call: Call, group: str) -> list[RunView]:
 
 
 ROUTES = (
-    get("/api/consumers", consumers, "The declared groups and their load", ConsumerList),
-    post("/api/consumers/pause", pause, "Stop claiming a group's deliveries", PauseGroup),
-    post("/api/consumers/resume", resume, "Claim a group's deliveries again", ResumeGroup),
-    get("/api/consumer", consumer, "One consumer, its measures and failures", ConsumerDetails, ConsumerQuery),
+    get("/api/consumers", consumers, "The declared groups and their load"),
+    post("/api/consumers/pause", pause, "Stop claiming a group's deliveries"),
+    post("/api/consumers/resume", resume, "Claim a group's deliveries again"),
+    get("/api/consumer", consumer, "One consumer, its measures and failures"),
 )

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from msgspec import Struct
 
 from mainspring.app.fanout.coordinator import PlannedWindow
 from mainspring.app.fanout.fanouts import FanoutView
+from mainspring.dashboard.api.views import Rows, RowsPage
 from mainspring.dashboard.responses import shown
-from mainspring.dashboard.route import Call, Cursor, Length, Limit, Name, Nothing, Topic, get, length, post
+from mainspring.dashboard.route import Call, Length, Name, Nothing, PageQuery, Params, Topic, get, length, post
 from mainspring.model.fanout import CursorView, FanoutPolicy
 
 
-class FanoutList(Struct, frozen=True):
+class FanoutList(Rows[FanoutView], frozen=True):
     """Every work of every fan-out, by topic and work."""
 
-    rows: list[FanoutView]
 
-
-class CursorQuery(Struct, frozen=True, forbid_unknown_fields=True):
+class CursorQuery(PageQuery, frozen=True, kw_only=True):
     """The page of a work's shards to read."""
 
     topic: Topic
     work: Name
     behind: bool = False
-    cursor: Cursor | None = None
-    limit: Limit = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,26 +33,11 @@ class Shard(CursorView):
     is_behind: bool = field()
 
 
-class CursorPage(Struct, frozen=True):
+class CursorPage(RowsPage[Shard], frozen=True):
     """Shards, by name."""
 
-    rows: list[Shard]
-    cursor: str | None
-    """The cursor of the next page; null: there is none."""
 
-
-class EditFanout(Struct, frozen=True, forbid_unknown_fields=True):
-    """The planning policy of a work, or of one shard of it, from the next window on."""
-
-    topic: Topic
-    work: Name
-    shard: Name | None = None
-    every: Length | None = None
-    jitter: Length | None = None
-    enabled: bool | None = None
-
-
-class ResetFanout(Struct, frozen=True, forbid_unknown_fields=True):
+class ResetFanout(Params, frozen=True):
     """A work, or one shard of it, whose policy to remove."""
 
     topic: Topic
@@ -64,7 +45,15 @@ class ResetFanout(Struct, frozen=True, forbid_unknown_fields=True):
     shard: Name | None = None
 
 
-class RunFanout(Struct, frozen=True, forbid_unknown_fields=True):
+class EditFanout(ResetFanout, frozen=True):
+    """The planning policy of a work, or of one shard of it, from the next window on."""
+
+    every: Length | None = None
+    jitter: Length | None = None
+    enabled: bool | None = None
+
+
+class RunFanout(Params, frozen=True):
     """A work, or one shard of it, to plan now."""
 
     topic: Topic
@@ -97,8 +86,8 @@ async def edit(call: Call, params: EditFanout) -> FanoutPolicy:
         params.topic,
         params.work,
         params.shard,
-        every=_optional(params.every),
-        jitter=_optional(params.jitter),
+        every=length(params.every),
+        jitter=length(params.jitter),
         enabled=params.enabled,
         by=call.by,
     )
@@ -114,14 +103,10 @@ async def run(call: Call, params: RunFanout) -> PlannedWindow:
     return await call.app.fanouts.run(params.topic, params.work, params.shard, by=call.by)
 
 
-def _optional(given: Length | None) -> timedelta | str | None:
-    return None if given is None else length(given)
-
-
 ROUTES = (
-    get("/api/fanouts", fanouts, "Every work of every fan-out", FanoutList),
-    get("/api/fanouts/cursors", cursors, "The progress of a work's shards", CursorPage, CursorQuery),
-    post("/api/fanouts/edit", edit, "Set the planning policy of a work or a shard", EditFanout, FanoutPolicy),
-    post("/api/fanouts/reset", reset, "Remove the planning policy of a work or a shard", ResetFanout, PolicyReset),
-    post("/api/fanouts/run", run, "Plan a work or a shard now", RunFanout, PlannedWindow),
+    get("/api/fanouts", fanouts, "Every work of every fan-out"),
+    get("/api/fanouts/cursors", cursors, "The progress of a work's shards"),
+    post("/api/fanouts/edit", edit, "Set the planning policy of a work or a shard"),
+    post("/api/fanouts/reset", reset, "Remove the planning policy of a work or a shard"),
+    post("/api/fanouts/run", run, "Plan a work or a shard now"),
 )

@@ -5,34 +5,26 @@ from __future__ import annotations
 from msgspec import Struct
 
 from mainspring.app.lease.leases import PAGES
-from mainspring.app.page import Page
-from mainspring.dashboard.api.views import scan
-from mainspring.dashboard.route import Call, Cursor, Limit, Name, Reason, Text, get, post
+from mainspring.dashboard.api.views import ScannedPage, scan
+from mainspring.dashboard.route import Call, Name, PageQuery, Params, Reason, Text, get, post
 from mainspring.model.lease import LeaseView
 
 _SCANNED, _AT_ONCE = 5_000, 500
 """How many leases are scanned for one page, and how many are read at a time."""
 
 
-class LeaseQuery(Struct, frozen=True, forbid_unknown_fields=True):
+class LeaseQuery(PageQuery, frozen=True):
     """The page to read."""
 
     find: Text | None = None
     """Text in the name or the holder, case-insensitive."""
-    cursor: Cursor | None = None
-    limit: Limit = 50
 
 
-class LeasePage(Struct, frozen=True):
+class LeasePage(ScannedPage[LeaseView], frozen=True):
     """Leases, by name. A short or even empty page is not necessarily the last."""
 
-    rows: list[LeaseView]
-    cursor: str | None
-    """The cursor of the next page; null: there is none."""
-    scanned: int
 
-
-class Release(Struct, frozen=True, forbid_unknown_fields=True):
+class Release(Params, frozen=True):
     """A lease to release for its holder."""
 
     name: Name
@@ -49,14 +41,11 @@ async def leases(call: Call, params: LeaseQuery) -> LeasePage:
     """Return one page of leases."""
     wanted = (params.find or "").casefold()
 
-    async def read(cursor: str | None, limit: int) -> Page[LeaseView]:
-        return await call.app.leases.list(cursor=cursor, limit=limit)
-
     def keep(row: LeaseView) -> LeaseView | None:
         return row if wanted in f"{row.name}\n{row.holder or ''}".casefold() else None
 
-    bounds = (_SCANNED, _AT_ONCE if wanted else params.limit)
-    return LeasePage(*await scan(read, PAGES.cursor, keep, params.cursor, params.limit, bounds))
+    at_once = _AT_ONCE if wanted else params.limit
+    return LeasePage(*await scan(call.app.leases.list, PAGES.cursor, keep, params, most=_SCANNED, at_once=at_once))
 
 
 async def release(call: Call, params: Release) -> Released:
@@ -65,6 +54,6 @@ async def release(call: Call, params: Release) -> Released:
 
 
 ROUTES = (
-    get("/api/leases", leases, "Leases, by name", LeasePage, LeaseQuery),
-    post("/api/leases/release", release, "Release a lease for its holder", Release, Released),
+    get("/api/leases", leases, "Leases, by name"),
+    post("/api/leases/release", release, "Release a lease for its holder"),
 )

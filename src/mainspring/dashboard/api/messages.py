@@ -9,10 +9,11 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from mainspring.app.admin.search import SearchPage
-from mainspring.dashboard.api.payloads import Payload, PayloadText, edited, payload_of, refuse_masked_headers
+from mainspring.dashboard.api.payloads import NewPayload, Payload, payload_of, refuse_masks
+from mainspring.dashboard.api.views import Rows, ScannedPage
 from mainspring.dashboard.responses import Problem, shown
 from mainspring.dashboard.route import (
     NO_NUL,
@@ -22,6 +23,7 @@ from mainspring.dashboard.route import (
     Length,
     Limit,
     Name,
+    Params,
     Reason,
     Text,
     Topic,
@@ -45,7 +47,7 @@ _PAGES = 20
 _MOST = 100
 
 
-class Search(Struct, frozen=True, forbid_unknown_fields=True):
+class Search(Params, frozen=True):
     """A search for deliveries: every given field must match."""
 
     state: State | Literal["live", "retrying"] = "live"
@@ -62,14 +64,14 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
     worker: Name | None = None
 
 
-class MessageQuery(Search, frozen=True, forbid_unknown_fields=True):
+class MessageQuery(Search, frozen=True):
     """One page of deliveries."""
 
     cursor: Cursor | None = None
     limit: Limit = 50
 
 
-class CountQuery(Search, frozen=True, forbid_unknown_fields=True):
+class CountQuery(Search, frozen=True):
     """A search for deliveries to count."""
 
 
@@ -81,16 +83,11 @@ class MessageCount(Struct, frozen=True):
     """Whether the count is a lower bound."""
 
 
-class MessagePage(Struct, frozen=True):
+class MessagePage(ScannedPage[DeliveryView], frozen=True):
     """Deliveries, newest first. A short or even empty page is not necessarily the last."""
 
-    rows: Sequence[DeliveryView]
-    cursor: str | None
-    """The cursor of the next page; null: there is none."""
-    scanned: int
 
-
-class MessageKey(Struct, frozen=True, forbid_unknown_fields=True):
+class MessageKey(Params, frozen=True):
     """One message."""
 
     id: UUID
@@ -138,20 +135,16 @@ async def count(call: Call, params: CountQuery) -> MessageCount:
 
 
 async def _found(call: Call, params: Search, cursor: str | None, limit: int) -> SearchPage:
-    return await call.app.messages.search(
-        params.state,
-        group=params.group,
-        topic=params.topic,
-        key=params.key,
-        text=params.text,
-        error=params.error,
-        fingerprint=fingerprint_of(params.fingerprint),
-        since=params.since,
-        until=params.until,
-        held_by=params.worker,
-        cursor=cursor,
-        limit=limit,
-    )
+    return await call.app.messages.search(**criteria(params), cursor=cursor, limit=limit)
+
+
+def criteria(params: Search) -> dict[str, Any]:
+    """Return the search as arguments of ``app.messages.search``, which are also fields of a ``Filter``."""
+    given = {name: getattr(params, name) for name in Search.__struct_fields__}
+    given["held_by"] = given.pop("worker")
+    if params.fingerprint == NO_CAUSE:
+        given["fingerprint"] = ""  # a query cannot express an empty value
+    return given
 
 
 async def message(call: Call, params: MessageKey) -> Message:
@@ -172,11 +165,6 @@ async def _stored(call: Call, id: UUID) -> MessageView:
     return view
 
 
-def fingerprint_of(fingerprint: str | None) -> str | None:
-    """Convert a fingerprint: that of no cause is empty in the app, which a query cannot express."""
-    return "" if fingerprint == NO_CAUSE else fingerprint
-
-
 def check_search(call: Call, params: Search) -> None:
     """Raise Problem for a search that would reveal more than the response shows."""
     if (params.text or params.error) is not None and not call.may_search:
@@ -187,16 +175,15 @@ def check_search(call: Call, params: Search) -> None:
         )
 
 
-class CauseQuery(Struct, frozen=True, forbid_unknown_fields=True):
+class CauseQuery(Params, frozen=True):
     """The group; all groups if none is given."""
 
     group: Name | None = None
 
 
-class CauseList(Struct, frozen=True):
+class CauseList(Rows[CauseView], frozen=True):
     """Causes of dead letters."""
 
-    rows: list[CauseView]
     more: bool
     """Whether there are others, less frequent or not scanned."""
 
@@ -212,12 +199,10 @@ def cause(found: CauseView) -> CauseView:
     return dataclasses.replace(found, fingerprint=found.fingerprint or NO_CAUSE)
 
 
-class Publish(Struct, frozen=True, forbid_unknown_fields=True):
+class Publish(NewPayload, frozen=True, kw_only=True):
     """A message to publish: a new one, or a copy of another, with these fields replaced."""
 
     topic: Topic
-    payload: Any | UnsetType = UNSET
-    payload_text: PayloadText | None = None
     key: Name | None = None
     headers: Annotated[dict[Name, HeaderText], Meta(max_length=50)] | None = None
     priority: Literal["urgent", "high", "normal", "low"] | Annotated[int, Meta(ge=0, le=3)] | None = None
@@ -227,19 +212,17 @@ class Publish(Struct, frozen=True, forbid_unknown_fields=True):
     copy_of: UUID | None = None
 
 
-class Cancel(Struct, frozen=True, forbid_unknown_fields=True):
-    """The deliveries of a message, or that of one group, to cancel."""
-
-    id: UUID
-    group: Name | None = None
-    reason: Reason = ""
-
-
-class ForGroup(Struct, frozen=True, forbid_unknown_fields=True):
+class ForGroup(Params, frozen=True):
     """The deliveries of a message, or that of one group."""
 
     id: UUID
     group: Name | None = None
+
+
+class Cancel(ForGroup, frozen=True):
+    """The deliveries of a message, or that of one group, to cancel."""
+
+    reason: Reason = ""
 
 
 class Retried(Struct, frozen=True):
@@ -249,13 +232,11 @@ class Retried(Struct, frozen=True):
     run_now: int
 
 
-class Replace(Struct, frozen=True, forbid_unknown_fields=True):
+class Replace(NewPayload, frozen=True, kw_only=True):
     """A dead letter to revive with another payload: as a value, or as JSON text."""
 
     id: UUID
     group: Name | None = None
-    payload: Any | UnsetType = UNSET
-    payload_text: PayloadText | None = None
 
 
 class Replaced(Struct, frozen=True):
@@ -272,17 +253,18 @@ class Discarded(Struct, frozen=True):
 
 async def publish(call: Call, params: Publish) -> Receipt:
     """Publish a message, or a copy of one."""
-    refuse_masked_headers(params.headers)
+    if params.headers is not None:
+        refuse_masks(params.headers, "headers")
     return await call.app.messages.publish(
         params.topic,
         key=params.key,
         headers=params.headers,
         priority=params.priority,
-        delay=None if params.delay is None else length(params.delay),
+        delay=length(params.delay),
         group=params.group,
         copy_of=params.copy_of,
         by=call.by,
-        **edited(params.payload, params.payload_text),
+        **params.given(),
     )
 
 
@@ -309,7 +291,7 @@ async def retry(call: Call, params: ForGroup) -> Retried:
 
 async def replace(call: Call, params: Replace) -> Replaced:
     """Revive a dead letter with another payload."""
-    given = edited(params.payload, params.payload_text)
+    given = params.given()
     if not given:
         raise Problem(422, "invalid", "payload is missing: send the new payload")
     await _stored(call, params.id)
@@ -327,13 +309,13 @@ def _meant(view: MessageView, group: str | None) -> list[DeliveryView]:
 
 
 ROUTES = (
-    get("/api/messages", messages, "Deliveries, newest first", MessagePage, MessageQuery),
-    get("/api/messages/count", count, "How many deliveries match", MessageCount, CountQuery),
-    get("/api/messages/{id}", message, "One message in full", Message, MessageKey),
-    get("/api/dead/causes", causes, "Dead letters by cause", CauseList, CauseQuery),
-    post("/api/messages", publish, "Publish a message, or a copy of one", Publish, Receipt, 201),
-    post("/api/messages/{id}/cancel", cancel, "Cancel the deliveries of a message", Cancel, Cancelled),
-    post("/api/messages/{id}/retry", retry, "Revive dead letters, run scheduled deliveries now", ForGroup, Retried),
-    post("/api/messages/{id}/replace", replace, "Revive a dead letter with another payload", Replace, Replaced),
-    post("/api/messages/{id}/discard", discard, "Permanently delete dead letters of a message", ForGroup, Discarded),
+    get("/api/messages", messages, "Deliveries, newest first"),
+    get("/api/messages/count", count, "How many deliveries match"),
+    get("/api/messages/{id}", message, "One message in full"),
+    get("/api/dead/causes", causes, "Dead letters by cause"),
+    post("/api/messages", publish, "Publish a message, or a copy of one", status=201),
+    post("/api/messages/{id}/cancel", cancel, "Cancel the deliveries of a message"),
+    post("/api/messages/{id}/retry", retry, "Revive dead letters, run scheduled deliveries now"),
+    post("/api/messages/{id}/replace", replace, "Revive a dead letter with another payload"),
+    post("/api/messages/{id}/discard", discard, "Permanently delete dead letters of a message"),
 )

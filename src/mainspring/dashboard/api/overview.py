@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 from msgspec import Struct
 
-from mainspring.dashboard.api.views import MeasuresShown, measures, paces
+from mainspring.app.observe.health import Status
+from mainspring.dashboard.api.views import MeasuresShown, measures
 from mainspring.dashboard.responses import shown
-from mainspring.dashboard.route import Call, get
+from mainspring.dashboard.route import Call, Params, get
+from mainspring.model.measures import Window
 from mainspring.model.views import Counts, Roster, RunView, Tally
 
 CAP = 10_000
@@ -20,24 +21,24 @@ CAP = 10_000
 _FAILURES = 8
 
 
-class OverviewQuery(Struct, frozen=True, forbid_unknown_fields=True):
+class OverviewQuery(Params, frozen=True):
     """The window of the measures."""
 
-    window: Literal["15m", "2h", "24h", "7d"] = "15m"
+    window: Window = "15m"
 
 
 class CheckShown(Struct, frozen=True):
     """One health check."""
 
     name: str
-    status: Literal["healthy", "degraded", "unhealthy"]
+    status: Status
     summary: str
 
 
 class HealthShown(Struct, frozen=True):
     """The health of the system."""
 
-    status: Literal["healthy", "degraded", "unhealthy"]
+    status: Status
     checks: list[CheckShown]
 
 
@@ -133,7 +134,7 @@ def _totals(tally: Tally) -> Totals:
 
 async def _groups(call: Call, counts: Sequence[Counts], roster: Roster) -> list[GroupShown]:
     paused = {each.name for each in roster.groups if each.paused_at is not None}
-    pace = await paces(call.app)
+    pace = await call.app.paces("1m")
     return [
         shown(
             GroupShown,
@@ -151,4 +152,4 @@ def _workers(roster: Roster) -> WorkersShown:
     return WorkersShown(len(alive), len(roster.workers) - len(alive), sum(each.in_hand for each in alive))
 
 
-ROUTES = (get("/api/overview", overview, "Counts, rates and health", Overview, OverviewQuery),)
+ROUTES = (get("/api/overview", overview, "Counts, rates and health"),)

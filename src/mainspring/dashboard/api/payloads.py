@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NoReturn, TypeAlias
+from typing import Annotated, Any, Literal, NoReturn
 
 import msgspec
-from msgspec import UNSET, Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mainspring.dashboard.responses import Problem
+from mainspring.dashboard.route import Params
 from mainspring.dashboard.security.redaction import MASK, Redaction, masked_at
 
 LONGEST = 64 * 1024
 _BEYOND = 2_000
 _HEX = 4 * 1024
-PayloadText: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1024 * 1024)]
-"""JSON as text: browsers cannot represent every JSON number."""
 
 
 class Payload(Struct, frozen=True):
@@ -74,16 +72,21 @@ def _binary(raw: bytes) -> Payload:
     return Payload("binary", raw[:_HEX].hex(" "), None, truncated=len(raw) > _HEX)
 
 
-def edited(payload: Any, text: str | None) -> dict[str, Any]:
-    """Return the given payload as ``payload=…``, or nothing if there is none. Raises Problem."""
-    if text is not None and payload is not UNSET:
-        raise Problem(422, "invalid", "payload and payload_text are both given: omit one")
-    if text is not None:
-        payload = _read(text)
-    if payload is UNSET:
-        return {}
-    refuse_masks(payload, "payload")
-    return {"payload": payload}
+class NewPayload(Params, frozen=True):
+    """A request with a payload: as a value, as JSON text, because browsers lack some JSON numbers, or none."""
+
+    payload: Any | UnsetType = UNSET
+    payload_text: Annotated[str, Meta(min_length=1, max_length=1024 * 1024)] | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return it as ``payload=…``, or nothing if there is none. Raises Problem."""
+        if self.payload_text is not None and self.payload is not UNSET:
+            raise Problem(422, "invalid", "payload and payload_text are both given: omit one")
+        payload = self.payload if self.payload_text is None else _read(self.payload_text)
+        if payload is UNSET:
+            return {}
+        refuse_masks(payload, "payload")
+        return {"payload": payload}
 
 
 def refuse_masks(value: Any, what: str) -> None:
@@ -92,12 +95,6 @@ def refuse_masks(value: Any, what: str) -> None:
         raise Problem(
             422, "masked", f"{where[:200]} still contains the mask {MASK}: write its value, or omit the field"
         )
-
-
-def refuse_masked_headers(headers: Mapping[str, str] | None) -> None:
-    """Raise Problem if a header still contains the mask of a secret."""
-    if headers is not None:
-        refuse_masks(dict(headers), "headers")
 
 
 def _read(text: str) -> Any:

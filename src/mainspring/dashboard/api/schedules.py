@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct, field
 
 from mainspring.app.schedule.timing import TimingOptions
 from mainspring.app.schedule.view import ScheduleView
 from mainspring.app.schedule.view import preview as previewed
-from mainspring.dashboard.api.payloads import PayloadText, edited
+from mainspring.dashboard.api.payloads import NewPayload
+from mainspring.dashboard.api.views import Rows, RowsPage
 from mainspring.dashboard.responses import Problem, shown
 from mainspring.dashboard.route import (
     Aware,
     Call,
-    Cursor,
     Length,
-    Limit,
     Name,
     Nothing,
+    PageQuery,
+    Params,
     Reason,
     Topic,
     get,
@@ -38,7 +39,6 @@ from mainspring.timing.duration import spell
 Rhythm = Annotated[str, Meta(min_length=1, max_length=200)]
 _RECENT = 20
 _NEXT = 10
-_RUNS = 50
 _SECOND = timedelta(seconds=1)
 
 
@@ -96,7 +96,7 @@ def _offset(moment: datetime) -> timedelta:
     return moment.utcoffset() or timedelta()
 
 
-class PreviewQuery(Struct, frozen=True, forbid_unknown_fields=True):
+class PreviewQuery(Params, frozen=True):
     """A rhythm: a cron expression, or an interval such as ``every 90s``."""
 
     rhythm: Rhythm
@@ -142,15 +142,14 @@ class ScheduleRow(ScheduleView):
     recent: list[RecentRun]
 
 
-class ScheduleList(Struct, frozen=True):
+class ScheduleList(Rows[ScheduleRow], frozen=True):
     """Every schedule, by name."""
 
     now: datetime
-    rows: list[ScheduleRow]
 
 
-class ScheduleQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """The schedule to read."""
+class NamedSchedule(Params, frozen=True):
+    """A schedule."""
 
     name: Topic
 
@@ -161,25 +160,19 @@ class ScheduleDetails(Struct, frozen=True):
     now: datetime
     schedule: ScheduleView
     next: list[Instant]
-    runs: list[RunView]
+    runs: Sequence[RunView]
     cursor: str | None
     """The cursor of earlier runs; null: there are none."""
 
 
-class RunsQuery(Struct, frozen=True, forbid_unknown_fields=True):
+class RunsQuery(PageQuery, frozen=True, kw_only=True):
     """The page of a schedule's runs to read."""
 
     name: Topic
-    cursor: Cursor | None = None
-    limit: Limit = _RUNS
 
 
-class RunPage(Struct, frozen=True):
+class RunPage(RowsPage[RunView], frozen=True):
     """Runs, newest first."""
-
-    rows: list[RunView]
-    cursor: str | None
-    """The cursor of the next page; null: there is none."""
 
 
 async def schedules(call: Call, _params: Nothing) -> ScheduleList:
@@ -189,15 +182,15 @@ async def schedules(call: Call, _params: Nothing) -> ScheduleList:
         shown(ScheduleRow, each, recent=[shown(RecentRun, run) for run in recent.get(each.name, ())])
         for each in await call.app.schedules.list()
     ]
-    return ScheduleList(datetime.now(UTC), rows)
+    return ScheduleList(rows, datetime.now(UTC))
 
 
-async def schedule(call: Call, params: ScheduleQuery) -> ScheduleDetails:
+async def schedule(call: Call, params: NamedSchedule) -> ScheduleDetails:
     """Return one schedule with its next times and its latest runs."""
     view = await call.app.schedules.get(params.name)
     if view is None:
         raise Problem(404, "not_found", "no such schedule")
-    page = await runs(call, RunsQuery(params.name))
+    page = await runs(call, RunsQuery(name=params.name))
     return ScheduleDetails(datetime.now(UTC), view, await _next(call, params.name), page.rows, page.cursor)
 
 
@@ -214,25 +207,16 @@ async def _next(call: Call, name: str) -> list[Instant]:
         return []
 
 
-class PauseSchedule(Struct, frozen=True, forbid_unknown_fields=True):
+class PauseSchedule(NamedSchedule, frozen=True):
     """A schedule to pause."""
 
-    name: Topic
     reason: Reason = ""
 
 
-class NamedSchedule(Struct, frozen=True, forbid_unknown_fields=True):
-    """A schedule."""
-
-    name: Topic
-
-
-class Trigger(Struct, frozen=True, forbid_unknown_fields=True):
+class Trigger(NewPayload, frozen=True, kw_only=True):
     """A schedule to run now, with its own payload or another: as a value, or as JSON text."""
 
     name: Topic
-    payload: Any | UnsetType = UNSET
-    payload_text: PayloadText | None = None
 
 
 class Triggered(Struct, frozen=True):
@@ -241,22 +225,20 @@ class Triggered(Struct, frozen=True):
     id: UUID
 
 
-class Alter(Struct, frozen=True, forbid_unknown_fields=True):
+class Alter(NamedSchedule, frozen=True):
     """Fields to set at run time, and fields whose edits to drop."""
 
-    name: Topic
     rhythm: Rhythm | None = None
     timezone: Name | None = None
     misfire: Misfire | None = None
     overlap: Overlap | None = None
     jitter: Length | None = None
-    reset: Annotated[list[Name], Meta(max_length=20)] = []
+    reset: Annotated[list[Name], Meta(max_length=20)] = field(default_factory=list)
 
 
-class Backfill(Struct, frozen=True, forbid_unknown_fields=True):
+class Backfill(NamedSchedule, frozen=True):
     """A schedule to run for every occurrence in a span of time."""
 
-    name: Topic
     start: Aware
     end: Aware
 
@@ -267,14 +249,10 @@ class Counted(Struct, frozen=True):
     count: int
 
 
-class Freeze(Struct, frozen=True, forbid_unknown_fields=True):
+class Freeze(Params, frozen=True):
     """A request to freeze all schedules of the app."""
 
     reason: Reason = ""
-
-
-class Thaw(Struct, frozen=True, forbid_unknown_fields=True):
-    """A request to thaw all schedules of the app."""
 
 
 class Thawed(Struct, frozen=True):
@@ -295,8 +273,7 @@ async def resume(call: Call, params: NamedSchedule) -> None:
 
 async def trigger(call: Call, params: Trigger) -> Triggered:
     """Run a schedule now."""
-    given = edited(params.payload, params.payload_text)
-    receipt = await call.app.schedules.trigger(params.name, by=call.by, **given)
+    receipt = await call.app.schedules.trigger(params.name, by=call.by, **params.given())
     return Triggered(receipt.id)
 
 
@@ -306,7 +283,7 @@ async def alter(call: Call, params: Alter) -> None:
         "timezone": params.timezone,
         "misfire": params.misfire,
         "overlap": params.overlap,
-        "jitter": None if params.jitter is None else length(params.jitter),
+        "jitter": length(params.jitter),
     }
     await call.app.schedules.alter(params.name, params.rhythm, reset=params.reset, by=call.by, **options)
 
@@ -326,22 +303,22 @@ async def freeze(call: Call, params: Freeze) -> None:
     await call.app.schedules.freeze(reason=params.reason, by=call.by)
 
 
-async def thaw(call: Call, _params: Thaw) -> Thawed:
+async def thaw(call: Call, _params: Nothing) -> Thawed:
     """Thaw all schedules of the app."""
     return Thawed(await call.app.schedules.thaw(by=call.by))
 
 
 ROUTES = (
-    get("/api/schedules", schedules, "Every schedule with its latest runs", ScheduleList),
-    get("/api/schedule", schedule, "One schedule with its next times", ScheduleDetails, ScheduleQuery),
-    get("/api/schedule/runs", runs, "A schedule's runs, newest first", RunPage, RunsQuery),
-    get("/api/preview", preview, "A rhythm in words, and its next times", Preview, PreviewQuery),
-    post("/api/schedules/pause", pause, "Pause a schedule", PauseSchedule),
-    post("/api/schedules/resume", resume, "Resume a schedule", NamedSchedule),
-    post("/api/schedules/trigger", trigger, "Run a schedule now", Trigger, Triggered),
-    post("/api/schedules/alter", alter, "Set fields of a schedule at run time", Alter),
-    post("/api/schedules/backfill", backfill, "Run a schedule for a span of time", Backfill, Counted),
-    post("/api/schedules/delete", delete, "Delete a schedule that was created at run time", NamedSchedule),
-    post("/api/schedules/freeze", freeze, "Freeze all schedules of the app", Freeze),
-    post("/api/schedules/thaw", thaw, "Thaw all schedules of the app", Thaw, Thawed),
+    get("/api/schedules", schedules, "Every schedule with its latest runs"),
+    get("/api/schedule", schedule, "One schedule with its next times"),
+    get("/api/schedule/runs", runs, "A schedule's runs, newest first"),
+    get("/api/preview", preview, "A rhythm in words, and its next times"),
+    post("/api/schedules/pause", pause, "Pause a schedule"),
+    post("/api/schedules/resume", resume, "Resume a schedule"),
+    post("/api/schedules/trigger", trigger, "Run a schedule now"),
+    post("/api/schedules/alter", alter, "Set fields of a schedule at run time"),
+    post("/api/schedules/backfill", backfill, "Run a schedule for a span of time"),
+    post("/api/schedules/delete", delete, "Delete a schedule that was created at run time"),
+    post("/api/schedules/freeze", freeze, "Freeze all schedules of the app"),
+    post("/api/schedules/thaw", thaw, "Thaw all schedules of the app"),
 )

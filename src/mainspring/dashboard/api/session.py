@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from mainspring.dashboard.route import Call, Nothing, Route
+from mainspring.dashboard.route import Call, Nothing, Params, Route
 from mainspring.dashboard.security.identity import Role
 from mainspring.dashboard.streams import wants_stream
 
@@ -30,7 +30,7 @@ class SessionView(Struct, frozen=True):
     now: datetime
 
 
-class Login(Struct, frozen=True, forbid_unknown_fields=True):
+class Login(Params, frozen=True):
     """A token of a role."""
 
     token: Annotated[str, Meta(min_length=1, max_length=500)]
@@ -82,7 +82,7 @@ def installed_version() -> str:
 
 
 ROUTES = (
-    Route("GET", "/api/session", session, "The caller's identity and role", SessionView, role=None, personal=True),
-    Route("POST", "/api/login", login, "Log in with a token", None, Login, None, 204, largest=4096),
-    Route("POST", "/api/logout", logout, "Log out", None, Nothing, "viewer", 204),
+    Route("GET", "/api/session", session, "The caller's identity and role", role=None, personal=True),
+    Route("POST", "/api/login", login, "Log in with a token", role=None, largest=4096),
+    Route("POST", "/api/logout", logout, "Log out"),
 )

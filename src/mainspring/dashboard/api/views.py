@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from mainspring.app.mainspring import Mainspring
 from mainspring.app.page import Page
 from mainspring.dashboard.responses import shown
-from mainspring.model.measures import Bucket, Histogram, MeasuresView, PacesView
+from mainspring.dashboard.route import PageQuery
+from mainspring.model.measures import Bucket, Histogram, MeasuresView
 
 V = TypeVar("V")
 R = TypeVar("R")
+
+
+class Rows(Struct, Generic[R], frozen=True):
+    """Rows, all of them."""
+
+    rows: Sequence[R]
+
+
+class RowsPage(Rows[R], Generic[R], frozen=True):
+    """Some of the rows."""
+
+    cursor: str | None
+    """The cursor of the next page; null: there is none."""
+
+
+class ScannedPage(RowsPage[R], Generic[R], frozen=True):
+    """Some of the rows. A short or even empty page is not necessarily the last."""
+
+    scanned: int
 
 
 class Percentiles(Struct, frozen=True):
@@ -52,32 +71,29 @@ def _bucket(each: Bucket) -> BucketShown:
     return shown(BucketShown, each, wait=percentiles(each.wait), run=percentiles(each.run))
 
 
-async def paces(app: Mainspring) -> PacesView:
-    """Return the deliveries that ended within the last minute, by group."""
-    return await app.paces("1m")
-
-
 def percentiles(times: Histogram) -> Percentiles:
     """Return three percentiles; null without any values."""
     return Percentiles(times.quantile(0.5), times.quantile(0.95), times.quantile(0.99))
 
 
 async def scan(
-    read: Callable[[str | None, int], Awaitable[Page[V]]],
+    read: Callable[..., Awaitable[Page[V]]],
     cursor: Callable[[V], str],
     keep: Callable[[V], R | None],
-    start: str | None,
-    limit: int,
-    bounds: tuple[int, int],
+    params: PageQuery,
+    *,
+    most: int,
+    at_once: int,
 ) -> tuple[list[R], str | None, int]:
     """Return one page of what ``keep`` returns, the cursor of the next page, and how many rows were scanned.
 
-    ``bounds`` are the maximum number of rows scanned, and the number of rows read at a time.
+    ``read`` is a listing call. At most ``most`` rows are scanned, ``at_once`` of them at a time.
     """
     found: list[R] = []
-    (most, at_once), scanned, end = bounds, 0, start
+    scanned, start, limit = 0, params.cursor, params.limit
+    end = start
     while scanned < most:
-        rows = await read(start, at_once)
+        rows = await read(cursor=start, limit=at_once)
         for row in rows:
             scanned += 1
             if (kept := keep(row)) is not None:

@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from mainspring.dashboard.api.views import Rows
 from mainspring.dashboard.responses import shown
-from mainspring.dashboard.route import NO_NUL, Call, Nothing, Reason, get, post
+from mainspring.dashboard.route import NO_NUL, Call, Nothing, Params, Reason, get, post
 from mainspring.model.views import Condition, DeliveryView, WorkerView
-
-Seat: TypeAlias = Annotated[str, Meta(min_length=1, max_length=401, pattern=NO_NUL)]
-"""An app and the name of a worker."""
 
 _HANDS = 50
 _AT_ONCE = 500
@@ -29,30 +27,28 @@ class Worker(WorkerView):
     """A worker process by its last report."""
 
     condition: Condition = field()
-    """``drain params`` until it has confirmed."""
+    """``drain asked`` until it has confirmed."""
     alive: bool
     hands: list[DeliveryView]
     """What it has in hand, at most fifty, newest first."""
 
 
-class WorkerList(Struct, frozen=True):
+class WorkerList(Rows[Worker], frozen=True):
     """The workers that reported recently, by name."""
 
     now: datetime
-    rows: list[Worker]
 
 
-class Drain(Struct, frozen=True, forbid_unknown_fields=True):
+class ResumeWorker(Params, frozen=True):
+    """A worker to resume. Its name may be prefixed by its app, as in shop/node-1."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=401, pattern=NO_NUL)]
+
+
+class Drain(ResumeWorker, frozen=True):
     """A worker to drain. Its name may be prefixed by its app, as in shop/node-1."""
 
-    name: Seat
     reason: Reason = ""
-
-
-class ResumeWorker(Struct, frozen=True, forbid_unknown_fields=True):
-    """A worker to resume, named in the same way."""
-
-    name: Seat
 
 
 async def workers(call: Call, _params: Nothing) -> WorkerList:
@@ -62,8 +58,8 @@ async def workers(call: Call, _params: Nothing) -> WorkerList:
     rows, alive = sorted(roster.workers, key=by_name), sorted(roster.alive(), key=by_name)
     hands = await _hands(call, alive)
     return WorkerList(
-        roster.now,
         [shown(Worker, each, alive=each in alive, hands=_held(each, hands[each.name])[:_HANDS]) for each in rows],
+        roster.now,
     )
 
 
@@ -97,7 +93,7 @@ async def resume(call: Call, params: ResumeWorker) -> None:
 
 
 ROUTES = (
-    get("/api/workers", workers, "The workers, and what they have in hand", WorkerList),
-    post("/api/workers/drain", drain, "Let a worker finish what it has in hand and claim no more", Drain),
-    post("/api/workers/resume", resume, "Let a drained worker claim again", ResumeWorker),
+    get("/api/workers", workers, "The workers, and what they have in hand"),
+    post("/api/workers/drain", drain, "Let a worker finish what it has in hand and claim no more"),
+    post("/api/workers/resume", resume, "Let a drained worker claim again"),
 )

@@ -92,16 +92,16 @@ class AccessLog:
     async def logged_in(self, name: str, peer: str) -> None:
         """Record a login. An unreachable database does not prevent the login."""
         _logger.info("log in: %s, from %s", name, peer)
-        await self._noted("log in", _SUBJECT, f"{name} (dashboard)", f"from {peer}")
+        await self._record("log in", _SUBJECT, f"{name} (dashboard)", f"from {peer}")
 
     async def logged_out(self, name: str, peer: str) -> None:
         """Record a logout."""
         _logger.info("log out: %s, from %s", name, peer)
-        await self._noted("log out", _SUBJECT, f"{name} (dashboard)", f"from {peer}")
+        await self._record("log out", _SUBJECT, f"{name} (dashboard)", f"from {peer}")
 
     def refused(self, what: Refused) -> None:
         """Record a rejection, or only count it if a similar one was written recently."""
-        self._follow()
+        self._follow_loop()
         key = (what.action, what.by, what.peer)
         if key not in self._runs and sum(by == what.by for _, by, _ in self._runs) >= _ADDRESSES:
             key = (what.action, what.by, OTHERS)
@@ -114,20 +114,20 @@ class AccessLog:
 
     async def aclose(self) -> None:
         """Write the pending counts."""
-        self._follow()
-        self._tell_all()
+        self._follow_loop()
+        self._write_counts()
         self._hour_over()
         if self._writing:
             await asyncio.wait(self._writing)
 
-    def _follow(self) -> None:
+    def _follow_loop(self) -> None:
         """Start over on a new loop: pending calls of the previous one are dropped."""
         loop = asyncio.get_running_loop()
         if loop is self._loop:
             return
         self._loop = loop
         self._writing.clear()
-        self._tell_all()
+        self._write_counts()
         if (old := self._hour.timer) is not None:
             old.cancel()
             left = self._hour.began + _HOUR - self._clock()
@@ -136,28 +136,28 @@ class AccessLog:
             else:
                 self._hour_over()
 
-    def _tell_all(self) -> None:
+    def _write_counts(self) -> None:
         runs, self._runs = self._runs, {}
         for key, run in runs.items():
             run.timer.cancel()
-            self._tell(key, run)
+            self._write_count(key, run)
 
     def _hour_over(self) -> None:
         hour, self._hour = self._hour, _Hour()
         if hour.timer is not None:
             hour.timer.cancel()
         if hour.last is not None:
-            self._note_soon(hour.last, _counted(hour.more, _HOUR, OTHERS, hour.last))
+            self._record_soon(hour.last, _counted(hour.more, _HOUR, OTHERS, hour.last))
 
     def _over(self, key: _Key) -> None:
         run = self._runs.pop(key)
         if run.more:
-            self._tell(key, run)
+            self._write_count(key, run)
             run.more, run.pause = 0, min(run.pause * 2, _LONGEST)
             run.timer = self._later(run.pause, lambda: self._over(key))
             self._runs[key] = run
 
-    def _tell(self, key: _Key, run: _Run) -> None:
+    def _write_count(self, key: _Key, run: _Run) -> None:
         if run.more:
             self._write(run.last, _counted(run.more, run.pause, key[2], run.last), run.more)
 
@@ -170,15 +170,15 @@ class AccessLog:
                 hour.more, hour.last = hour.more + count, what
                 return
             hour.lines += 1
-        self._note_soon(what, detail)
+        self._record_soon(what, detail)
 
-    def _note_soon(self, what: Refused, detail: str) -> None:
+    def _record_soon(self, what: Refused, detail: str) -> None:
         _logger.warning("%s: %s by %s: %s", what.action, what.subject, what.by, detail)
-        task = asyncio.create_task(self._noted(what.action, what.subject, what.by, detail))
+        task = asyncio.create_task(self._record(what.action, what.subject, what.by, detail))
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 
-    async def _noted(self, action: str, subject: str, by: str, detail: str) -> None:
+    async def _record(self, action: str, subject: str, by: str, detail: str) -> None:
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self._note(action, subject, by, detail)

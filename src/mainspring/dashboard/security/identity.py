@@ -9,7 +9,6 @@ import hmac
 import os
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +38,8 @@ SECONDS = 1.0
 LASTS = 12 * 60 * 60
 """Seconds until a login expires."""
 _ROUNDS = 20_000
-_FORGOTTEN = 10_000
+_REMEMBERED = 10_000
+"""How many ended logins are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +119,11 @@ class Tokens:
         return self._tokens
 
 
-def tokens_around(environment: Mapping[str, str] | None = None) -> dict[Role, str]:
+def environment_tokens(environment: Mapping[str, str] = os.environ) -> dict[Role, str]:
     """Return the tokens of the environment, each given directly or by the name of a file."""
-    around = os.environ if environment is None else environment
     found: dict[Role, str] = {}
     for role, name in _VARIABLES.items():
-        token, file = around.get(name), around.get(f"{name}_FILE")
+        token, file = environment.get(name), environment.get(f"{name}_FILE")
         if token and file:
             raise BadOption(f"{name} and {name}_FILE are both set: unset one")
         if file:
@@ -202,7 +201,7 @@ class Sessions:
         self._tokens = tokens
         self._secret = secret or ""
         self._clock = clock
-        self._ended: OrderedDict[str, int] = OrderedDict()
+        self._ended: dict[str, None] = {}
 
     def begin(self, role: Role) -> Session:
         """Create a login."""
@@ -217,10 +216,8 @@ class Sessions:
         """Return the login of this cookie, or None if it is invalid, expired or was ended here."""
         signed, _, signature = cookie.rpartition(".")
         role, _, rest = signed.partition(".")
-        for known in ROLES:
-            if role == known and known in self._tokens.secrets():
-                break
-        else:
+        known = next((each for each in self._tokens.secrets() if each == role), None)
+        if known is None:
             return None
         if not hmac.compare_digest(self._sign(known, signed).encode(), signature.encode("utf-8", "replace")):
             return None
@@ -228,11 +225,11 @@ class Sessions:
         session = Session(id, known, int(expires))
         return None if session.expires <= self._clock() or id in self._ended else session
 
-    def end(self, session_id: str, expires: int | None = None) -> None:
+    def end(self, session_id: str) -> None:
         """Reject it from now on, in this process; the response deletes the browser's cookie."""
-        self._ended[session_id] = expires or 0
-        while len(self._ended) > _FORGOTTEN:
-            self._ended.popitem(last=False)
+        self._ended[session_id] = None
+        if len(self._ended) > _REMEMBERED:
+            del self._ended[next(iter(self._ended))]
 
     def csrf(self, session: Session) -> str:
         """Return the CSRF token of this login."""

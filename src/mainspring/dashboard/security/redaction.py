@@ -114,10 +114,6 @@ class Redaction:
             text = masked(text, named_values(text, self.hides), MASK)
         return without_users(text, MASK)
 
-    def optional(self, text: str | None) -> str | None:
-        """Mask text that may be None."""
-        return None if text is None else self.text(text)
-
     def _tells_of_hidden(self, value: object) -> bool:
         """Return whether a value is the name of a masked field, and not a sentence that contains it."""
         return isinstance(value, str | bytes) and len(value[:_LONGEST].split()) == 1 and self._names_hidden(value)

@@ -1,8 +1,13 @@
-"""The installable Django app; ``manage.py migrate`` creates Mainspring's tables, in test databases too."""
+"""The installable Django app: it imports consumers, checks the settings, and creates the tables.
+
+``manage.py check`` reports what is wrong with the settings and what to write instead; ``manage.py migrate`` creates
+Mainspring's tables, in test databases too.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from django.apps import AppConfig
@@ -13,10 +18,12 @@ from django.utils.module_loading import autodiscover_modules
 
 from mainspring.app.config import Options
 from mainspring.app.mainspring import Mainspring
-from mainspring.app.storages import ddl, migration_table
-from mainspring.integrations.django.checks import TAG, check_project, is_in_order
+from mainspring.app.storages import ddl, is_same_database, migration_table
 from mainspring.integrations.django.databases import Location, is_in_memory
-from mainspring.integrations.django.project import project_app, read_settings
+from mainspring.integrations.django.project import Settings, project_app, read_settings
+from mainspring.model.errors import MainspringError
+
+TAG = "mainspring"
 
 
 class _MainspringConfig(AppConfig):
@@ -65,3 +72,54 @@ def _in_memory(connection: Any, tables: str) -> list[str]:
     connection.ensure_connection()
     connection.connection.executescript(ddl("sqlite", tables))
     return ["all"]
+
+
+def check_project(**_: Any) -> list[checks.CheckMessage]:
+    """Return all errors and warnings about the project's settings."""
+    return list(_errors()) or list(_warnings(read_settings()))
+
+
+def is_in_order() -> bool:
+    """Return whether an app can be built from the settings."""
+    return not any(_errors())
+
+
+def _errors() -> Iterator[checks.CheckMessage]:
+    try:
+        read_settings()
+    except MainspringError as error:
+        yield checks.Error(str(error), id=f"{TAG}.E001")
+        return
+    try:
+        project_app()
+    except MainspringError as error:
+        yield checks.Error(str(error), id=f"{TAG}.E002")
+
+
+def _warnings(given: Settings) -> Iterator[checks.CheckMessage]:
+    if given.database is None:
+        return
+    connection = connections[given.database]
+    where = f"DATABASES[{given.database!r}]"
+    if given.app is not None and not is_same_database(project_app(), Location(given.database)()):
+        yield checks.Warning(
+            f"{given.app} is on another database than {where}: publishing cannot enlist in Django's transactions.",
+            hint="Build it with django_app(…), set MAINSPRING['DATABASE'] to its alias, or to None.",
+            id=f"{TAG}.W001",
+        )
+    if connection.vendor != "sqlite" or is_in_memory(connection):
+        return
+    given_options = connection.settings_dict
+    if str(given_options["OPTIONS"].get("transaction_mode")).upper() not in ("IMMEDIATE", "EXCLUSIVE"):
+        yield checks.Warning(
+            f"{where}: a transaction that reads before it publishes may fail at once with 'database is locked'.",
+            hint="Write 'OPTIONS': {'transaction_mode': 'IMMEDIATE'}.",
+            id=f"{TAG}.W002",
+        )
+    if given_options["ATOMIC_REQUESTS"]:
+        yield checks.Warning(
+            f"{where} has ATOMIC_REQUESTS: on SQLite, a view that has written and then publishes without tx= waits for "
+            "its own transaction until it times out.",
+            hint="Write app.sync.publish(…, tx=connection) in views.",
+            id=f"{TAG}.W003",
+        )

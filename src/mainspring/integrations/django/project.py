@@ -57,8 +57,8 @@ def read_settings() -> Settings:
     if not isinstance(migrate, bool):
         raise BadOption(f"{NAME}['MIGRATE'] = {migrate!r} must be True or False")
     if database not in (settings.DATABASES if app is None else (*settings.DATABASES, None)):
-        there = ", ".join(map(repr, settings.DATABASES))
-        raise BadOption(f"{NAME}['DATABASE'] = {database!r} is not in DATABASES, which has {there}")
+        aliases = ", ".join(map(repr, settings.DATABASES))
+        raise BadOption(f"{NAME}['DATABASE'] = {database!r} is not in DATABASES, which has {aliases}")
     return Settings(app, database, migrate, options)
 
 

@@ -16,7 +16,18 @@ import { screens } from "./screens/index.js";
 const page = document.getElementById("app");
 
 /** The context of every screen: the session, and the overview that the frame watches. */
-const context = { me: null, overview: null, state: "paused", refused: null, window: "15m", listeners: new Set() };
+const context = {
+  me: null,
+  overview: null,
+  state: "paused",
+  refused: null,
+  window: "15m",
+  listeners: new Set(),
+  /** Whether the user may act. */
+  get operates() {
+    return this.me.role === "operator";
+  },
+};
 
 let shown = null;
 let unwatch = null;

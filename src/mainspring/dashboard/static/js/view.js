@@ -42,8 +42,8 @@ function patchChildren(parent, before, after, svg) {
     const old = match(piece, keyed, plain);
     if (old) patch(old, piece, svg);
     else create(piece, svg);
-    const there = parent.childNodes[place] ?? null;
-    if (there !== piece.node) parent.insertBefore(piece.node, there);
+    const current = parent.childNodes[place] ?? null;
+    if (current !== piece.node) parent.insertBefore(piece.node, current);
     place += 1;
   }
   for (const old of [...keyed.values(), ...plain]) old.node.remove();

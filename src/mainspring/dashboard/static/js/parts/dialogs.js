@@ -1,5 +1,6 @@
 /** Dialogs, fields and toasts. */
 
+import { post } from "../api.js";
 import { h, render } from "../view.js";
 import { button } from "./pieces.js";
 
@@ -123,6 +124,17 @@ export async function attempt(act, success) {
     toast(refusal.message, { grave: true });
     return undefined;
   }
+}
+
+/** The button that resumes what is paused or drained. */
+export function resumeButton(path, body, name, kind = "small") {
+  return button("Resume", () => attempt(() => post(path, body), `${name} is resumed.`), { kind: `${kind} main-act` });
+}
+
+/** A tick box with its label; `changed(ticked)` is called when it is clicked. */
+export function tickBox(label, ticked, changed) {
+  const onchange = ({ target }) => changed(target.checked);
+  return h("label", { class: "row" }, h("input", { type: "checkbox", checked: ticked, onchange }), label);
 }
 
 function dismiss(entry) {

@@ -15,6 +15,11 @@ export function when(at, as) {
   return h("ms-when", { at, as, class: "nowrap" });
 }
 
+/** When an operator stopped something, and why: "3 min ago by ann: incident 7". */
+export function stopped(at, by, reason, as) {
+  return [when(at, as), ` by ${by}${reason ? `: ${reason}` : ""}`];
+}
+
 /** The header of a screen. */
 export function head(title, sub, ...actions) {
   return h(
@@ -102,10 +107,11 @@ export function failed(run, consumer) {
 }
 
 /**
-  * A table. `columns` are `{name, right, spare, fill, cell(row)}`; `open(row)` makes rows links, `filter` makes columns
-  * with `by(row)` sortable.
+  * A table. `columns` are `{name, right, spare, fill, cell(row)}`, or false for one that is not shown; `open(row)` makes
+  * rows links, `filter` makes columns with `by(row)` sortable.
  */
-export function table(columns, rows, { key, open, chosen, at, filter } = {}) {
+export function table(given, rows, { key, open, chosen, at, filter } = {}) {
+  const columns = given.filter(Boolean);
   const kind = (column) =>
     [column.right && "right", column.spare && "spare", column.fill && "fill", column.tight && "tight"]
       .filter(Boolean)

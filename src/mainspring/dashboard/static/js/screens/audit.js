@@ -1,15 +1,10 @@
 /** The audit log. */
 
-import { get } from "../api.js";
 import { h } from "../view.js";
 import { clock, count } from "../format.js";
-import { attempt } from "../parts/dialogs.js";
-import { button, emptyCard, head, table, when } from "../parts/pieces.js";
-import { RowFilter } from "../parts/rows.js";
-import { Pages } from "../pages.js";
-import { watchScreen } from "./screen.js";
+import { emptyCard, head, table, when } from "../parts/pieces.js";
+import { pagedScreen } from "./screen.js";
 
-const LIMIT = 100;
 const COLUMNS = [
   {
     name: "When",
@@ -40,33 +35,13 @@ const COLUMNS = [
 
 /** Shows the audit log, newest first. */
 export function audit(place, { query }) {
-  const own = { pages: pages(), cursor: undefined };
-  const request = () => ({ find: own.filter.find, limit: LIMIT });
-  own.filter = new RowFilter("audit", query, {
-    redraw: () => screen.redraw(),
-    search() {
-      Object.assign(own, { pages: pages(), cursor: undefined });
-      screen.ask(request());
-    },
-  });
-  const screen = watchScreen(place, "audit", request(), (found) => draw(found, own, request, () => screen.redraw()));
-  return screen;
+  const order = { key: (row) => row.id, behind: (row, last) => row.id < last.id };
+  return pagedScreen(place, "audit", query, order, draw);
 }
 
-function pages() {
-  return new Pages(
-    (row) => row.id,
-    (row, last) => row.id < last.id,
-  );
-}
-
-function draw(found, own, request, redraw) {
-  const { filter } = own;
-  const title = head("Audit", null, (found.rows.length > 0 || filter.find) && filter.box("Find by operator, action or subject"));
-  own.pages.fresh(found.rows);
-  const rows = own.pages.all();
-  const cursor = own.cursor === undefined ? found.cursor : own.cursor;
-  if (!rows.length && cursor === null) {
+function draw({ rows, all, filter, more }) {
+  const title = head("Audit", null, (rows.length > 0 || filter.find) && filter.box("Find by operator, action or subject"));
+  if (!rows.length && all) {
     const text = filter.find
       ? "No entry contains this text."
       : "Every login, pause, revival, edit and release is recorded here with its operator, and every rejected request.";
@@ -75,23 +50,16 @@ function draw(found, own, request, redraw) {
       emptyCard(filter.find ? "No matches." : "No entries yet.", text),
     ];
   }
-  const load = async () => {
-    const ask = () => attempt(() => get("audit", { ...request(), cursor }));
-    const page = await own.pages.more(ask, (answer) => answer.rows);
-    if (page) own.cursor = page.cursor;
-    redraw();
-  };
-  const partly = filter.sort && cursor !== null;
   return [
     title,
     rows.length > 0 &&
       h("div", { class: "card" }, table(COLUMNS, filter.sorted(rows, COLUMNS), { key: (row) => row.id, filter })),
-    cursor !== null &&
+    !all &&
       h(
         "p",
         { class: "row gap-above" },
-        h("span", { class: "faint" }, partly && `Sorted among the newest ${count(rows.length)}. `),
-        button("More", load, { disabled: own.pages.loading }),
+        h("span", { class: "faint" }, filter.sort && `Sorted among the newest ${count(rows.length)}. `),
+        more,
       ),
   ];
 }

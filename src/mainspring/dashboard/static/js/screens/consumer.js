@@ -3,7 +3,7 @@
 import { h } from "../view.js";
 import { capped, count, many, rate, span } from "../format.js";
 import { charts, known, tile, windows } from "../parts/measures.js";
-import { card, empty, facts, failed, head, state, when } from "../parts/pieces.js";
+import { card, empty, facts, failed, head, state, stopped, when } from "../parts/pieces.js";
 import { href, rewrite } from "../router.js";
 import { marks, steer } from "./consumers.js";
 import { STATES, WORDS } from "./deliveries.js";
@@ -74,7 +74,7 @@ function draw(found, request, context, over) {
   const row = found.consumer;
   return [
     crumb(row.group),
-    head(row.group, marks(row), windows(request.window, over), context.me.role === "operator" && steer(row, "")),
+    head(row.group, marks(row), windows(request.window, over), context.operates && steer(row, "")),
     row.paused_at &&
       h(
         "p",
@@ -83,8 +83,8 @@ function draw(found, request, context, over) {
           "span",
           null,
           "Paused since ",
-          when(row.paused_at, "clock"),
-          ` by ${row.paused_by}${row.pause_reason ? `: ${row.pause_reason}` : ""}.`,
+          stopped(row.paused_at, row.paused_by, row.pause_reason, "clock"),
+          ".",
         ),
       ),
     tiles(row, found.cap),

@@ -3,7 +3,7 @@
 import { post } from "../api.js";
 import { h } from "../view.js";
 import { capped, rate, span } from "../format.js";
-import { attempt, confirmedWithReason } from "../parts/dialogs.js";
+import { confirmedWithReason, resumeButton } from "../parts/dialogs.js";
 import { button, consumerLink, emptyCard, head, name, running, state, table, when } from "../parts/pieces.js";
 import { RowFilter } from "../parts/rows.js";
 import { href } from "../router.js";
@@ -96,8 +96,8 @@ function columnsOf(context) {
       cell: (row) =>
         row.dead ? h("a", { class: "wrong", href: href("dead", { group: row.group }) }, capped(row.dead, CAP)) : "–",
     },
-    context.me.role === "operator" && { name: "", right: true, spare: true, cell: (row) => steer(row) },
-  ].filter(Boolean);
+    context.operates && { name: "", right: true, spare: true, cell: (row) => steer(row) },
+  ];
 }
 
 function words(row) {
@@ -117,12 +117,7 @@ export function marks(row) {
 
 /** The button that pauses or resumes a consumer. */
 export function steer(row, kind = "small") {
-  if (row.paused_at)
-    return button(
-      "Resume",
-      () => attempt(() => post("consumers/resume", { group: row.group }), `${row.group} is resumed.`),
-      { kind: `${kind} main-act` },
-    );
+  if (row.paused_at) return resumeButton("consumers/resume", { group: row.group }, row.group, kind);
   return button("Pause", () => pause(row.group), { kind });
 }
 

@@ -32,7 +32,7 @@ function draw({ rows, more }, group, context, bulk, go) {
   const total = rows.reduce((sum, row) => sum + row.count, 0);
   const counted = `${many(total, "delivery", "deliveries")}${rows.some((row) => row.more) ? " or more" : ""}`;
   const filter = { state: "dead", ...(group && { group }) };
-  const acts = context.me.role === "operator" && total > 0;
+  const acts = context.operates && total > 0;
   const title = head(
     "Dead letters",
     total
@@ -84,7 +84,7 @@ function cause(row, context, bulk) {
       "div",
       { class: "row" },
       h("a", { class: "button small", href: href("messages", filter) }, "Show"),
-      context.me.role === "operator" && [
+      context.operates && [
         button("Revive", () => bulk.start("revive", filter, what), { kind: "small" }),
         button("Discard", () => bulk.start("discard", filter, what), { kind: "small grave" }),
       ],

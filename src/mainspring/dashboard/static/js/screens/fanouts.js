@@ -3,8 +3,8 @@
 import { get, post } from "../api.js";
 import { h } from "../view.js";
 import { clock, count, span } from "../format.js";
-import { ask, attempt, confirmed, field } from "../parts/dialogs.js";
-import { button, emptyCard, head, state, when } from "../parts/pieces.js";
+import { ask, attempt, confirmed, field, tickBox } from "../parts/dialogs.js";
+import { button, emptyCard, head, state, table, when } from "../parts/pieces.js";
 import { href } from "../router.js";
 import { watchScreen } from "./screen.js";
 
@@ -62,7 +62,7 @@ function work(row, own, context, redraw) {
         "div",
         { class: "aside row" },
         row.next_window && ["next window ", when(row.next_window)],
-        context.me.role === "operator" && [
+        context.operates && [
           button("Plan now", () => plan(row), { kind: "small" }),
           row.work && button("Edit", () => edit(row), { kind: "small" }),
         ],
@@ -104,16 +104,7 @@ async function load(row, own, redraw, cursor) {
 
 function shards(row, own, redraw, context) {
   if (!own.cursors) return h("p", { class: "faint" }, "Loading …");
-  const only = h(
-    "label",
-    { class: "row" },
-    h("input", {
-      type: "checkbox",
-      checked: own.behind,
-      onchange: (event) => ((own.behind = event.target.checked), load(row, own, redraw)),
-    }),
-    "only shards behind",
-  );
+  const only = tickBox("only shards behind", own.behind, (ticked) => ((own.behind = ticked), load(row, own, redraw)));
   if (!own.cursors.length)
     return h(
       "div",
@@ -121,30 +112,22 @@ function shards(row, own, redraw, context) {
       only,
       h("p", { class: "faint" }, own.behind ? "No shards behind." : "No shards planned yet."),
     );
-  const lines = own.cursors.map((each) =>
-    h(
-      "tr",
-      { key: each.shard },
-      h("td", null, each.shard),
-      h("td", { class: "right" }, each.completed ? clock(each.completed) : "none yet"),
-      h("td", { class: "right spare" }, each.completed_at ? when(each.completed_at) : "–"),
-      h("td", { class: "right" }, each.planned ? clock(each.planned) : "–"),
-      context.me.role === "operator" &&
-        h(
-          "td",
-          { class: "right" },
-          button("Run", () => plan(row, each.shard), { kind: "small" }),
-        ),
-    ),
-  );
-  const heads = ["Shard", "Completed", "When", "Planned", ...(context.me.role === "operator" ? [""] : [])].map(
-    (name, index) => h("th", { scope: "col", class: `${index ? "right" : ""} ${index === 2 ? "spare" : ""}` }, name),
-  );
+  const columns = [
+    { name: "Shard", cell: (each) => each.shard },
+    { name: "Completed", right: true, cell: (each) => (each.completed ? clock(each.completed) : "none yet") },
+    { name: "When", right: true, spare: true, cell: (each) => (each.completed_at ? when(each.completed_at) : "–") },
+    { name: "Planned", right: true, cell: (each) => (each.planned ? clock(each.planned) : "–") },
+    context.operates && {
+      name: "",
+      right: true,
+      cell: (each) => button("Run", () => plan(row, each.shard), { kind: "small" }),
+    },
+  ];
   return h(
     "div",
     null,
     only,
-    h("div", { class: "scroll" }, h("table", null, h("thead", null, h("tr", null, heads)), h("tbody", null, lines))),
+    table(columns, own.cursors, { key: (each) => each.shard }),
     own.next && button("More", () => load(row, own, redraw, own.next)),
   );
 }
@@ -173,16 +156,7 @@ function edit(row) {
         field(values, "every", "Minimum interval", { placeholder: "every window" }),
         field(values, "jitter", "Jitter", { placeholder: "60s" }),
       ),
-      h(
-        "label",
-        { class: "row" },
-        h("input", {
-          type: "checkbox",
-          checked: values.enabled,
-          onchange: (event) => ((values.enabled = event.target.checked), redraw()),
-        }),
-        "planned",
-      ),
+      tickBox("planned", values.enabled, (ticked) => ((values.enabled = ticked), redraw())),
     ],
     act: () =>
       post("fanouts/edit", {

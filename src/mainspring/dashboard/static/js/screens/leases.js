@@ -5,40 +5,16 @@ import { h } from "../view.js";
 import { count } from "../format.js";
 import { attempt, confirmedWithReason } from "../parts/dialogs.js";
 import { button, empty, emptyCard, head, name, state, table, when } from "../parts/pieces.js";
-import { RowFilter } from "../parts/rows.js";
-import { Pages } from "../pages.js";
-import { watchScreen } from "./screen.js";
-
-const LIMIT = 100;
+import { pagedScreen } from "./screen.js";
 
 /** Shows leases that are held, or were recently, by name. */
 export function leases(place, { query, context }) {
-  const own = { pages: pages(), cursor: undefined };
-  const request = () => ({ find: own.filter.find, limit: LIMIT });
-  own.filter = new RowFilter("leases", query, {
-    redraw: () => screen.redraw(),
-    search() {
-      Object.assign(own, { pages: pages(), cursor: undefined });
-      screen.ask(request());
-    },
-  });
-  const screen = watchScreen(place, "leases", request(), (found) => draw(found, own, request, context, () => screen.redraw()));
-  return screen;
+  const order = { key: (row) => row.name, behind: (row, last) => row.name > last.name };
+  return pagedScreen(place, "leases", query, order, (found) => draw(found, context));
 }
 
-function pages() {
-  return new Pages(
-    (row) => row.name,
-    (row, last) => row.name > last.name,
-  );
-}
-
-function draw(found, own, request, context, redraw) {
-  const { filter } = own;
-  own.pages.fresh(found.rows);
-  const rows = own.pages.all();
-  const cursor = own.cursor === undefined ? found.cursor : own.cursor;
-  if (!rows.length && cursor === null && !filter.find) {
+function draw({ rows, all, filter, more, replace }, context) {
+  if (!rows.length && all && !filter.find) {
     return [
       head("Leases"),
       emptyCard(
@@ -48,40 +24,31 @@ function draw(found, own, request, context, redraw) {
       ),
     ];
   }
-  const load = async () => {
-    const page = await own.pages.more(
-      () => attempt(() => get("leases", { ...request(), cursor })),
-      (answer) => answer.rows,
-    );
-    if (page) own.cursor = page.cursor;
-    redraw();
-  };
   const held = count(rows.filter((row) => row.state === "held").length);
-  const columns = columnsOf(context, own.pages, redraw);
   return [
     head(
       "Leases",
-      cursor === null ? `${held} held` : `${held} held among the first ${count(rows.length)}`,
+      all ? `${held} held` : `${held} held among the first ${count(rows.length)}`,
       filter.box("Find a lease or its holder"),
     ),
     h(
       "div",
       { class: "card" },
       rows.length
-        ? table(columns, rows, { key: (row) => row.name })
+        ? table(columnsOf(context, replace), rows, { key: (row) => row.name })
         : empty("No matches.", "Shorten the search text."),
     ),
-    cursor !== null &&
+    !all &&
       h(
         "p",
         { class: "row gap-above" },
         h("span", { class: "faint" }, `The first ${count(rows.length)} by name; there are more.`),
-        button("More", load, { disabled: own.pages.loading }),
+        more,
       ),
   ];
 }
 
-function columnsOf(context, pages, redraw) {
+function columnsOf(context, replace) {
   return [
     { name: "Lease", cell: (row) => h("b", null, name(row.name)) },
     { name: "", cell: (row) => state(row.state) },
@@ -95,16 +62,16 @@ function columnsOf(context, pages, redraw) {
     },
     { name: "Renewed", right: true, spare: true, cell: (row) => when(row.renewed_at) },
     { name: "Expires", right: true, cell: (row) => when(row.expires_at) },
-    context.me.role === "operator" && {
+    context.operates && {
       name: "",
       right: true,
       cell: (row) =>
-        row.state === "held" && button("Release", () => release(row, pages, redraw), { kind: "small grave" }),
+        row.state === "held" && button("Release", () => release(row, replace), { kind: "small grave" }),
     },
-  ].filter(Boolean);
+  ];
 }
 
-async function release(row, pages, redraw) {
+async function release(row, replace) {
   await confirmedWithReason(
     `Release ${row.name}?`,
     `${row.holder} continues until its next renewal; until then only the epoch fences its writes.`,
@@ -115,6 +82,5 @@ async function release(row, pages, redraw) {
   // Only the first page is live: reload this one among the others.
   const found = await attempt(() => get("leases", { find: row.name, limit: 200 }));
   const fresh = found?.rows.find((each) => each.name === row.name);
-  if (fresh) pages.older = pages.older.map((each) => (each.name === row.name ? fresh : each));
-  redraw();
+  if (fresh) replace(fresh);
 }

@@ -29,7 +29,7 @@ export function login(me, entered) {
     { class: "door" },
     h(
       "form",
-      { class: "card", onsubmit: (event) => enter(event, entered) },
+      { class: "card", onsubmit: (event) => logIn(event, entered) },
       brand,
       h(
         "label",
@@ -59,7 +59,7 @@ function wrong(refusal) {
   return "The token in this link is no longer valid: it was for an earlier run, or has been changed.";
 }
 
-async function enter(event, entered) {
+async function logIn(event, entered) {
   event.preventDefault();
   const form = event.target;
   const error = form.querySelector(".wrong");

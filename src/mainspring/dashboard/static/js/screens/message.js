@@ -28,7 +28,7 @@ function draw(found, context, go) {
     head(
       found.topic,
       found.key && ["key ", h("b", null, found.key)],
-      context.me.role === "operator" && actions(found, go),
+      context.operates && actions(found, go),
     ),
     h(
       "div",
@@ -95,7 +95,7 @@ function deliveries(found, context) {
         each.error && h("div", { class: "error" }, each.error),
       ),
       each.held_by && h("span", { class: "faint cut" }, each.held_by),
-      context.me.role === "operator" && found.deliveries.length > 1 && steer(each),
+      context.operates && found.deliveries.length > 1 && steer(each),
     ),
   );
   return card("Deliveries", null, h("ul", { class: "list" }, rows));

@@ -34,7 +34,7 @@ class Messages {
   constructor(place, filter, context, go) {
     Object.assign(this, { place, filter, context, go });
     this.chosen = new Map();
-    this.operates = context.me.role === "operator";
+    this.operates = context.operates;
     this.bulk = new Bulk(
       () => this.draw(),
       () => (this.choose([]), this.history.load()),
@@ -60,7 +60,6 @@ class Messages {
     this.unwatch?.();
     Object.assign(this, {
       pages: new Pages(key, (row, last) => row.seq < last.seq),
-      cursor: null,
       scanned: 0,
       rounds: 0,
       refused: null,
@@ -90,22 +89,21 @@ class Messages {
 
   received(page) {
     this.refused = null;
-    this.pages.fresh(page.rows);
-    if (!this.rounds) Object.assign(this, { cursor: page.cursor, scanned: page.scanned });
+    this.pages.fresh(page.rows, page.cursor);
+    if (!this.pages.loaded) this.scanned = page.scanned;
     this.draw();
-    if (this.cursor !== null && this.pages.all().length < LIMIT && this.rounds < ROUNDS) this.more();
+    if (this.pages.cursor !== null && this.pages.all().length < LIMIT && this.rounds < ROUNDS) this.more();
   }
 
   /** Load the next page; it may be empty where rows do not match, and the search continues. */
   async more() {
-    const ask = () => attempt(() => get("messages", { ...this.filter, cursor: this.cursor, limit: LIMIT }));
-    const asking = this.pages.more(ask, (page) => page.rows);
+    const asking = this.pages.more((cursor) => attempt(() => get("messages", { ...this.filter, cursor, limit: LIMIT })));
     this.draw();
     const page = await asking;
     if (page) {
       this.rounds += 1;
-      Object.assign(this, { cursor: page.cursor, scanned: this.scanned + page.scanned });
-      if (this.cursor !== null && !page.rows.length && this.rounds < ROUNDS) return this.more();
+      this.scanned += page.scanned;
+      if (page.cursor !== null && !page.rows.length && this.rounds < ROUNDS) return this.more();
     }
     this.draw();
   }
@@ -198,7 +196,7 @@ class Messages {
   list() {
     if (this.pages.first === null) return h("p", { class: "faint" }, "Loading …");
     const rows = this.pages.all();
-    if (!rows.length && this.cursor === null) return h("div", { class: "card" }, nothing(this.filter));
+    if (!rows.length && this.pages.cursor === null) return h("div", { class: "card" }, nothing(this.filter));
     return [rows.length > 0 && h("div", { class: "card" }, this.table(rows)), this.further(rows)];
   }
 
@@ -226,7 +224,7 @@ class Messages {
       },
       ...COLUMNS,
     ];
-    return table(columns.filter(Boolean), rows, {
+    return table(columns, rows, {
       key,
       open: (row) => this.go(`messages/${row.message_id}`),
       chosen: (row) => this.everything || this.chosen.has(key(row)),
@@ -235,7 +233,7 @@ class Messages {
   }
 
   further(rows) {
-    if (this.cursor === null) return null;
+    if (this.pages.cursor === null) return null;
     const looked = this.scanned > rows.length && `${count(this.scanned)} rows scanned. `;
     return h(
       "p",

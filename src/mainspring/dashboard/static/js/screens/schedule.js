@@ -4,7 +4,7 @@ import { get, post } from "../api.js";
 import { h } from "../view.js";
 import { between, clock, count, span } from "../format.js";
 import { ask, attempt, confirmed, field, toast } from "../parts/dialogs.js";
-import { button, card, empty, facts, head, messageLink, state, strip, table, when } from "../parts/pieces.js";
+import { button, card, empty, facts, head, messageLink, state, stopped, strip, table, when } from "../parts/pieces.js";
 import { href } from "../router.js";
 import { Pages } from "../pages.js";
 import { editing, instants } from "./rhythm.js";
@@ -13,31 +13,27 @@ import { watchScreen } from "./screen.js";
 
 /** Shows one schedule, named in the URL. */
 export function schedule(place, { query, context, go }) {
-  const own = {
-    pages: new Pages(
-      (run) => run.id,
-      (run, last) => run.id < last.id,
-    ),
-    cursor: undefined,
-  };
+  const pages = new Pages(
+    (run) => run.id,
+    (run, last) => run.id < last.id,
+  );
   const screen = watchScreen(place, "schedule", { name: query.name }, (found) =>
-    draw(found, own, context, go, () => screen.redraw()),
+    draw(found, pages, context, go, () => screen.redraw()),
   );
   return screen;
 }
 
-function draw(found, own, context, go, redraw) {
+function draw(found, pages, context, go, redraw) {
   const row = found.schedule;
-  own.pages.fresh(found.runs);
-  const runs = own.pages.all();
+  pages.fresh(found.runs, found.cursor);
   return [
     h("p", { class: "crumb" }, h("a", { href: href("schedules") }, "Schedules"), " / ", row.name),
-    head(row.name, [state(row.state), " ", row.description], context.me.role === "operator" && actions(row, go)),
+    head(row.name, [state(row.state), " ", row.description], context.operates && actions(row, go)),
     row.problem && h("p", { class: "note warm gap-below" }, row.problem),
     h(
       "div",
       { class: "columns" },
-      h("div", { class: "stack" }, history(found, runs, own, redraw)),
+      h("div", { class: "stack" }, history(row.name, pages, redraw)),
       h("div", { class: "stack" }, upcoming(found), about(row)),
     ),
   ];
@@ -123,16 +119,14 @@ function about(row) {
         ["skipped", row.skipped ? count(row.skipped) : null],
         ["app", row.app],
         ["created by", row.origin === "code" ? "its code" : "the API"],
-        row.paused_at && [
-          "paused",
-          [when(row.paused_at), ` by ${row.paused_by}${row.pause_reason ? `: ${row.pause_reason}` : ""}`],
-        ],
+        row.paused_at && ["paused", stopped(row.paused_at, row.paused_by, row.pause_reason)],
       ),
     ),
   );
 }
 
-function history(found, runs, own, redraw) {
+function history(name, pages, redraw) {
+  const runs = pages.all();
   if (!runs.length)
     return card(
       "Runs",
@@ -160,17 +154,14 @@ function history(found, runs, own, redraw) {
     },
     { name: "Ended", right: true, cell: (run) => when(run.finished_at) },
   ];
-  const cursor = own.cursor === undefined ? found.cursor : own.cursor;
   const more = async () => {
-    const ask = () => attempt(() => get("schedule/runs", { name: found.schedule.name, cursor, limit: 50 }));
-    const page = await own.pages.more(ask, (answer) => answer.rows);
-    if (page) own.cursor = page.cursor;
+    await pages.more((cursor) => attempt(() => get("schedule/runs", { name, cursor, limit: 50 })));
     redraw();
   };
   return card(
     "Runs",
     strip(runs, 30),
     table(columns, runs, { key: (run) => run.id }),
-    cursor !== null && h("div", { class: "body" }, button("More", more)),
+    pages.cursor !== null && h("div", { class: "body" }, button("More", more)),
   );
 }

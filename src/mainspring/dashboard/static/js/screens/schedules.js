@@ -3,9 +3,9 @@
 import { post } from "../api.js";
 import { h } from "../view.js";
 import { between, many, span } from "../format.js";
-import { ask, attempt, confirmedWithReason, toast } from "../parts/dialogs.js";
+import { ask, attempt, confirmedWithReason, resumeButton, toast } from "../parts/dialogs.js";
 import { checked, editor } from "../parts/json.js";
-import { button, emptyCard, head, messageLink, name, state, strip, table, when } from "../parts/pieces.js";
+import { button, emptyCard, head, messageLink, name, state, stopped, strip, table, when } from "../parts/pieces.js";
 import { RowFilter } from "../parts/rows.js";
 import { href } from "../router.js";
 import { watchScreen } from "./screen.js";
@@ -18,7 +18,7 @@ export function schedules(place, { query, context, go }) {
 }
 
 function draw({ rows }, filter, context, go) {
-  const operates = context.me.role === "operator";
+  const { operates } = context;
   const frozen = rows.find((row) => row.frozen_at);
   const found = filter.found(rows, (row) => `${row.name} ${row.description} ${row.rhythm} ${row.timezone} ${row.state}`);
   const freeze =
@@ -48,8 +48,8 @@ function draw({ rows }, filter, context, go) {
       "div",
       { class: "note warm gap-below", role: "alert" },
       "All schedules were frozen ",
-      when(frozen.frozen_at),
-      ` by ${frozen.frozen_by}${frozen.freeze_reason ? `: ${frozen.freeze_reason}` : ""}.`,
+      stopped(frozen.frozen_at, frozen.frozen_by, frozen.freeze_reason),
+      ".",
     );
   const columns = [
     {
@@ -83,7 +83,7 @@ function draw({ rows }, filter, context, go) {
     },
     { name: "Lately", cell: (row) => strip(row.recent) },
     operates && { name: "", right: true, spare: true, cell: (row) => h("span", { class: "row end" }, steer(row)) },
-  ].filter(Boolean);
+  ];
   return [
     title,
     note,
@@ -117,9 +117,7 @@ function last(row) {
 export function steer(row) {
   const going =
     row.state === "paused"
-      ? button("Resume", () => attempt(() => post("schedules/resume", { name: row.name }), `${row.name} is resumed.`), {
-          kind: "small main-act",
-        })
+      ? resumeButton("schedules/resume", { name: row.name }, row.name)
       : button("Pause", () => pausing(row.name), { kind: "small" });
   return [
     button("Run now", () => trigger(row.name), { kind: "small" }),

@@ -3,7 +3,7 @@
 import { post } from "../api.js";
 import { h } from "../view.js";
 import { count } from "../format.js";
-import { attempt, confirmedWithReason } from "../parts/dialogs.js";
+import { confirmedWithReason, resumeButton } from "../parts/dialogs.js";
 import { button, card, consumerLink, emptyCard, head, messageLink, state, table, when } from "../parts/pieces.js";
 import { RowFilter } from "../parts/rows.js";
 import { href } from "../router.js";
@@ -65,8 +65,8 @@ function columnsOf(context) {
       by: (row) => -Date.parse(row.started_at),
       cell: (row) => [when(row.started_at, "age"), h("span", { class: "under" }, `bell: ${row.bell}`)],
     },
-    context.me.role === "operator" && { name: "", right: true, cell: (row) => row.alive && steer(row) },
-  ].filter(Boolean);
+    context.operates && { name: "", right: true, cell: (row) => row.alive && steer(row) },
+  ];
 }
 
 /** The listed deliveries are current; the last reported count is seconds old, and is used if not all are listed. */
@@ -107,12 +107,7 @@ function marks(row) {
 }
 
 function steer(row) {
-  if (row.draining_at)
-    return button(
-      "Resume",
-      () => attempt(() => post("workers/resume", { name: seat(row) }), `${row.name} is resumed.`),
-      { kind: "small main-act" },
-    );
+  if (row.draining_at) return resumeButton("workers/resume", { name: seat(row) }, row.name);
   return button("Drain", () => drain(row), { kind: "small" });
 }
 
