@@ -1,4 +1,4 @@
-"""A real Chromium, one for each file, and pages in it that tell what went wrong."""
+"""A real Chromium, one for this folder, and pages in it that tell what went wrong."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,16 +10,25 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.browser.site import OPERATOR, Site, furnish, shop
 from tests.services.chromium import chromium
 
+# The window of the new headless mode has an address bar, whose menu is two pages of its own in a process of its own:
+# they would take as long to load as what a test looks at. A second list replaces the first, so Playwright's is repeated.
+_PLAYWRIGHTS = (
+    "AimEnabled,AvoidCorsURLLoaderRestartOnRedirect,AvoidUnnecessaryBeforeUnloadCheckSync,DestroyProfileOnBrowserClose,"
+    "HttpsFirstBalancedModeAutoEnable,HttpsUpgrades,LensOverlay,MediaRouter,NetworkTimeServiceQuerying,"
+    "OptimizationHints,PaintHolding,PreconnectToSearch,ThirdPartyStoragePartitioning"
+)
+_FEATURES = f"--disable-features={_PLAYWRIGHTS},WebUIOmniboxAimPopup,WebUIOmniboxPopup"
+
 Opening = Callable[..., Page]
 Sites = Callable[..., Site]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     # As long as this is open a loop runs in this thread, in which no async test could run: not for the whole run, then.
     with sync_playwright() as playwright:
         # Who runs as root, as in a container, has no sandbox to give; nothing but our own pages is opened.
-        found = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        found = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", _FEATURES])
         yield found
         found.close()
 

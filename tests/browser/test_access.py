@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from mainspring.dashboard import Identity
 from tests.browser.conftest import Opening, Sites
-from tests.browser.site import OPERATOR, VIEWER, Site, shop
+from tests.browser.site import OPERATOR, VIEWER, Site, shop, walk
 
 
 def test_a_token_lets_in_and_a_wrong_one_does_not(site: Site, visit: Opening, told: list[str]) -> None:
@@ -42,7 +42,7 @@ def test_a_viewer_is_offered_nothing_to_change_and_refused_when_trying(
     expect(page.get_by_text("read-only")).to_be_visible()
 
     for path in ("/dead", "/messages?state=dead", "/consumers", "/schedules", "/leases", "/workers", "/fanouts"):
-        page.goto(site.address + path)
+        walk(page, path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         offered = page.get_by_role("main").get_by_role("button").all_inner_texts()
         assert not {"Revive", "Discard", "Pause", "Run now", "Release", "Drain", "Edit", "Freeze all"} & set(offered)

@@ -3,7 +3,7 @@
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Opening, Sites
-from tests.browser.site import VIEWER, Site, furnish, shop
+from tests.browser.site import VIEWER, Site, furnish, shop, walk
 
 PATH = "/consumers/view?group=take_order"
 
@@ -80,7 +80,7 @@ def test_every_place_that_names_it_leads_to_it(site: Site, visit: Opening) -> No
     dead = site.do(site.app.dead.list())[0].message_id
 
     for path in ("/", "/consumers", "/dead", f"/messages/{dead}"):
-        page.goto(site.address + path)
+        walk(page, path)
         page.get_by_role("main").get_by_role("link", name="take_order", exact=True).first.click()
         expect(page.get_by_text("Options")).to_be_visible()
         assert "/consumers/view?group=take_order" in page.url

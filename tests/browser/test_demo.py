@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.pictures import SCREENS
+from tests.browser.site import walk
 
 
 @pytest.fixture
@@ -33,9 +34,8 @@ def test_the_printed_address_shows_moving_data_on_every_screen(address: str, bro
     before = handled.inner_text()
     expect(handled).not_to_have_text(before, timeout=30_000)
 
-    site = address.partition("/login")[0]
     for path in SCREENS.values():
-        page.goto(site + path)
+        walk(page, path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_text("Loading …")).to_have_count(0)
         expect(page.get_by_role("alert")).to_have_count(0)

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from mainspring import Context, Done, Mainspring, every, intervals
 from tests.browser.conftest import Opening, Sites
-from tests.browser.site import Site
+from tests.browser.site import Site, walk
 
 CORPUS = (
     "<script>window.pwned=1</script>",
@@ -100,12 +100,12 @@ def test_hostile_text_is_inert_on_every_screen(sites: Sites, visit: Opening) -> 
     ]
     screens += ["/fanouts", "/workers", "/audit", "/schedules/view?name=%3Cscript%3Ewindow.pwned%3D11%3Cscript%3E"]
     for path in screens:
-        page.goto(site.address + path)
+        walk(page, path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_text("Loading …")).to_have_count(0)
         _is_inert(page)
     for each in site.do(site.app.messages.list()) + site.do(site.app.dead.list()):
-        page.goto(f"{site.address}/messages/{each.message_id}")
+        walk(page, f"/messages/{each.message_id}")
         expect(page.get_by_role("main")).to_contain_text("window.pwned=")
         _is_inert(page)
     assert [url for url in asked if not url.startswith(site.address)] == []

@@ -4,7 +4,7 @@ from playwright.sync_api import expect
 
 from mainspring import Mainspring
 from tests.browser.conftest import Opening, Sites
-from tests.browser.site import Site
+from tests.browser.site import Site, walk
 
 
 async def _left_by_the_dead(app: Mainspring) -> None:
@@ -25,13 +25,13 @@ def test_what_nobody_runs_any_more_is_shown_as_lapsed(sites: Sites, visit: Openi
 
     site.until(lapsed)
 
-    overview = visit(site, "/")
-    expect(overview.get_by_text("2 lapsed, waiting to be taken over")).to_be_visible()
-    consumers = visit(site, "/consumers")
-    expect(consumers.get_by_role("link", name="2 lapsed")).to_be_visible()
-    listed = visit(site, "/messages?state=lapsed")
-    expect(listed.locator("tbody .state.lapsed")).to_have_count(2)
-    running = visit(site, "/messages?state=running")
-    expect(running.locator("tbody .state.running")).to_have_count(1)
-    one = visit(site, f"/messages/{site.do(site.app.messages.list('lapsed'))[0].message_id}")
-    expect(one.get_by_text("it waits to be taken over").first).to_be_visible()
+    page = visit(site)
+    expect(page.get_by_text("2 lapsed, waiting to be taken over")).to_be_visible()
+    walk(page, "/consumers")
+    expect(page.get_by_role("link", name="2 lapsed")).to_be_visible()
+    walk(page, "/messages?state=lapsed")
+    expect(page.locator("tbody .state.lapsed")).to_have_count(2)
+    walk(page, "/messages?state=running")
+    expect(page.locator("tbody .state.running")).to_have_count(1)
+    walk(page, f"/messages/{site.do(site.app.messages.list('lapsed'))[0].message_id}")
+    expect(page.get_by_text("it waits to be taken over").first).to_be_visible()

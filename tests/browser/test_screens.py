@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from mainspring import Mainspring
 from tests.browser.conftest import Opening, Sites
-from tests.browser.site import Site, furnish, shop
+from tests.browser.site import Site, furnish, shop, walk
 
 SCREENS = {
     "/": ["Throughput", "Dead letters", "take_order", "no stock for order", "nightly", "storage"],
@@ -26,32 +25,36 @@ SCREENS = {
 }
 
 
-URLS = ("memory://", "sqlite:///{folder}/shop.db")
-
-
 def _shows(page: Page, texts: list[str]) -> None:
     main = page.get_by_role("main")
     for text in texts:
         expect(main.get_by_text(text).filter(visible=True).first).to_be_visible()
 
 
-@pytest.mark.parametrize("url", URLS, ids=["memory", "sqlite"])
-def test_every_screen_shows_what_is_there(sites: Sites, visit: Opening, url: str, tmp_path: Path) -> None:
-    _look_at_all(sites(shop(url.format(folder=tmp_path))), visit)
+def test_every_screen_shows_what_is_there_when_its_address_is_opened(site: Site, visit: Opening) -> None:
+    page = visit(site)
+
+    for path, texts in SCREENS.items():
+        page.goto(site.address + path)
+        _shows(page, texts)
+
+
+def test_every_screen_shows_what_is_there_on_sqlite(sites: Sites, visit: Opening, tmp_path: Path) -> None:
+    _walk_through_all(sites(shop(f"sqlite:///{tmp_path}/shop.db")), visit)
 
 
 def test_every_screen_shows_what_is_there_on_postgresql(
     sites: Sites, visit: Opening, postgres_url: str, postgres_schema: str
 ) -> None:
-    _look_at_all(sites(shop(postgres_url, schema=postgres_schema)), visit)
+    _walk_through_all(sites(shop(postgres_url, schema=postgres_schema)), visit)
 
 
-def _look_at_all(site: Site, visit: Opening) -> None:
+def _walk_through_all(site: Site, visit: Opening) -> None:
     site.do(furnish(site.app))
     page = visit(site)
 
     for path, texts in SCREENS.items():
-        page.goto(site.address + path)
+        walk(page, path)
         _shows(page, texts)
 
 
@@ -88,7 +91,7 @@ def test_nothing_is_wider_than_a_phone(site: Site, visit: Opening) -> None:
     page = visit(site, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
 
     for path, texts in SCREENS.items():
-        page.goto(site.address + path)
+        walk(page, path)
         _shows(page, texts[:1])
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
 
@@ -112,7 +115,7 @@ def test_empty_screens_say_how_there_would_be_something(sites: Sites, visit: Ope
         "/nowhere": "No such page.",
     }
     for path, text in texts.items():
-        page.goto(bare.address + path)
+        walk(page, path)
         _shows(page, [text])
 
 
