@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from mainspring.app.blocking import Awaits, Background, Face, R, blocking, enlisted, is_blocking
+from mainspring.app.blocking import Background, Face, R, Work, blocking, enlisted, is_blocking
 from mainspring.model.errors import LeaseLost, MainspringError, Misuse
 from mainspring.runtime.lease_keeper import RELEASED, TAKEN, Holding
 
@@ -213,7 +213,7 @@ class SyncLease(Face[Lease]):
         if why is not None and error is None:
             raise LeaseLost(self.name, self.epoch, why)
 
-    def _wait_for(self, work: Awaits[R], call: str) -> R:
+    def _wait_for(self, work: Work[R], call: str) -> R:
         return self._background.run(work, f"lease.{call}", f"`await lease.{call}` on a lease of app.leases")
 
 
