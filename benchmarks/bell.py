@@ -64,7 +64,7 @@ async def under_load(url: str, schema: str, messages: int) -> tuple[float, float
             callers = [_caller(publisher, messages // 50) for _ in range(50)]
             await asyncio.gather(*callers)
             await done.wait()
-            while any(each.ready + each.running for each in (await app.tally()).groups):
+            while any(each.ready + each.running for each in (await app.stats.tally()).groups):
                 await asyncio.sleep(0.01)
         await ear.close()
     return counts["trips"] * 1_000 / messages, heard * 1_000 / messages

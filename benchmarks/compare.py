@@ -72,6 +72,7 @@ def server_cpu(postmaster):
 
 async def main():
     app = Mainspring(url, name="bench", schema=schema, auto_migrate=True)
+    stats = getattr(app, "stats", app)  # earlier commits have these calls on the app itself
     handled, wanted, done, at = 0, messages, asyncio.Event(), 0.0
 
     @app.consumer("bench.noop", concurrency=1000)
@@ -114,7 +115,7 @@ async def main():
                 await asyncio.sleep(0)
             result["start to first claim"] = (time.perf_counter() - started) * 1e3
             await done.wait()
-            while any(each.ready + each.running for each in (await app.tally()).groups):
+            while any(each.ready + each.running for each in (await stats.tally()).groups):
                 await asyncio.sleep(0.005)
             await end("drain", begun)
             waits = []

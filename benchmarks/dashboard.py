@@ -156,9 +156,9 @@ def _reads(app: Mainspring, rows: int) -> list[tuple[str, Read]]:
     one = UUID(f"{number:012x}" + md5(str(number).encode(), usedforsecurity=False).hexdigest()[:20])
     common, rare = fingerprint("error", "order 1 not found"), fingerprint("error", "disk is full")
     return [
-        ("overview: tally, cap 10,000", lambda: app.tally(10_000)),
-        ("overview: tally, cap 100,000", lambda: app.tally(100_000)),
-        ("overview: roster", app.roster),
+        ("overview: tally, cap 10,000", lambda: app.stats.tally(10_000)),
+        ("overview: tally, cap 100,000", lambda: app.stats.tally(100_000)),
+        ("overview: roster", app.stats.roster),
         ("overview: schedules", app.schedules.list),
         ("overview: schedules' runs", app.schedules.recent),
         ("overview: failures", lambda: app.messages.failures(limit=8)),

@@ -35,7 +35,7 @@ async def drain(url: str, schema: str, messages: int) -> float:
         started = time.perf_counter()
         async with app.worker():
             await done.wait()
-            while any(each.ready + each.running + each.lapsed for each in (await app.tally()).groups):
+            while any(each.ready + each.running + each.lapsed for each in (await app.stats.tally()).groups):
                 await asyncio.sleep(0.001)
             elapsed = time.perf_counter() - started
     if url.startswith("postgresql"):

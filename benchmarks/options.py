@@ -72,7 +72,7 @@ async def measure(url: str, schema: str, option: Option, messages: int) -> Rates
         await tidy(url, schema)
         started = time.perf_counter()
         async with app.worker():
-            while any(each.ready + each.running + each.lapsed for each in (await app.tally()).groups):
+            while any(each.ready + each.running + each.lapsed for each in (await app.stats.tally()).groups):
                 await asyncio.sleep(0.005)
             elapsed = time.perf_counter() - started
     await verify(url, schema, messages)

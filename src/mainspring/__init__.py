@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mainspring.model.inbox import Admission, InboxKey, InboxView
     from mainspring.model.join import Follower, JoinOutcome, JoinReceipt, JoinView
     from mainspring.model.lease import LeaseView
-    from mainspring.model.measures import Bucket, Histogram, MeasuresView, PacesView
+    from mainspring.model.measures import Bucket, Histogram, MeasuresView, RatesView
     from mainspring.model.message import Cancelled, Claim, Keep, Priority, Receipt
     from mainspring.model.retention import Pruned, Retention
     from mainspring.model.search import Causes, CauseView, Chain, Filter, Link
@@ -126,7 +126,6 @@ __all__ = [
     "MsgpackCodec",
     "Options",
     "Outgoing",
-    "PacesView",
     "Page",
     "Pending",
     "PlannedWindow",
@@ -135,6 +134,7 @@ __all__ = [
     "PublishOptions",
     "Queue",
     "Ran",
+    "RatesView",
     "Receipt",
     "RecurringOptions",
     "Registrar",
@@ -216,7 +216,7 @@ _HOMES = {
         "Tally",
         "WorkerView",
     ),
-    "mainspring.model.measures": ("Bucket", "Histogram", "MeasuresView", "PacesView"),
+    "mainspring.model.measures": ("Bucket", "Histogram", "MeasuresView", "RatesView"),
     "mainspring.app.options": ("Setting",),
     "mainspring.app.admin.search": ("SearchPage",),
     "mainspring.app.page": ("Page",),

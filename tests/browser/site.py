@@ -152,7 +152,7 @@ async def furnish(app: Mainspring) -> None:
     await app.leases.acquire("price-feed", timedelta(minutes=5))
 
     async def settled() -> bool:
-        tally = await app.tally()
+        tally = await app.stats.tally()
         counts = {each.group: each for each in tally.groups}
         ran = await app.schedules.runs("nightly")
         return counts["take_order"].dead == 3 and counts["render"].running == 1 and bool(ran)

@@ -26,7 +26,7 @@ async def by_time(
 
 async def test_where_nothing_was_counted_there_is_nothing_but_the_time(storage: Storage) -> None:
     assert await storage.measures.read(10, HOUR, "") == Sums(NOON, ())
-    assert await storage.measures.paces(MINUTE) == Sums(NOON, ())
+    assert await storage.measures.rates(MINUTE) == Sums(NOON, ())
 
 
 @pytest.mark.memory
@@ -76,7 +76,7 @@ async def test_what_all_groups_make_together_is_no_group(storage: Storage) -> No
 
     assert await by_time(storage) == [(NOON, "done", 0, 1_111)]
     assert await by_time(storage, group="mailer") == [(NOON, "done", 0, 10)]
-    assert (await storage.measures.paces(MINUTE)).rows == tuple(
+    assert (await storage.measures.rates(MINUTE)).rows == tuple(
         (name, "done", 0, 10**number) for number, name in enumerate(names)
     )
 
@@ -91,15 +91,15 @@ async def test_a_window_ends_with_the_present_span(storage: Storage) -> None:
         NOON + seconds * SECOND for seconds in (10, 20, 30)
     ]
     assert (await storage.measures.read(10, 20 * SECOND, "")).now == NOON + 39 * SECOND
-    assert (await storage.measures.paces(10 * SECOND)).rows == (("mailer", "done", 0, 2),)
+    assert (await storage.measures.rates(10 * SECOND)).rows == (("mailer", "done", 0, 2),)
 
 
-async def test_paces_are_by_group_over_the_shortest_spans(storage: Storage) -> None:
+async def test_rates_are_by_group_over_the_shortest_spans(storage: Storage) -> None:
     await storage.upkeep.beat(beat(Measure("mailer", "done", 0, 5), Measure("audit", "run", 7, 2)))
     turn(storage, 10 * SECOND)
     await storage.upkeep.beat(beat(Measure("mailer", "done", 0, 1), Measure("mailer", "dead", 0, 1)))
 
-    assert (await storage.measures.paces(MINUTE)).rows == (
+    assert (await storage.measures.rates(MINUTE)).rows == (
         ("audit", "run", 7, 2),
         ("mailer", "dead", 0, 1),
         ("mailer", "done", 0, 6),
@@ -174,7 +174,7 @@ async def test_tidying_changes_no_count(storage: Storage, later: timedelta) -> N
         rows = (await storage.measures.read(span, DAY, "mailer")).rows
         assert [(at, what, bin, count) for at, what, bin, count in rows if what == "done"] == [(NOON, "done", 0, 100)]
         assert [count for _, what, _, count in rows if what == "dead"] == [1]
-    assert (await storage.measures.paces(DAY)).rows == (("mailer", "dead", 0, 1), ("mailer", "done", 0, 100))
+    assert (await storage.measures.rates(DAY)).rows == (("mailer", "dead", 0, 1), ("mailer", "done", 0, 100))
 
 
 async def test_pruning_a_topic_leaves_measures_alone(storage: Storage) -> None:
@@ -200,7 +200,7 @@ async def test_many_workers_add_to_the_same_rows_at_once(storage: Storage) -> No
     async with siblings(storage, 4) as doors:
         await asyncio.gather(*(work(door, number) for number, door in enumerate(doors)))
 
-    found = (await storage.measures.paces(MINUTE)).rows
+    found = (await storage.measures.rates(MINUTE)).rows
     assert found == tuple(
         sorted((group, what, bin, 20) for group in groups for what in ("run", "wait") for bin in range(10))
     )

@@ -125,7 +125,7 @@ async def _fill(scene: Scene, dead: int, waiting: int) -> None:
 
 
 async def _is_settled(app: Mainspring, dead: int) -> bool:
-    tally = {each.group: each for each in (await app.tally()).groups}
+    tally = {each.group: each for each in (await app.stats.tally()).groups}
     return tally["charge"].dead == dead and len(await app.messages.runs("ship")) == 1
 
 
@@ -138,7 +138,7 @@ async def at_work(scene: Scene, name: str = "porter") -> AsyncIterator[None]:
 
 
 async def _is_known(scene: Scene, name: str) -> bool:
-    return name in {each.name for each in (await scene.app.roster()).workers}
+    return name in {each.name for each in (await scene.app.stats.roster()).workers}
 
 
 async def until(condition: Any) -> None:

@@ -186,7 +186,7 @@ async def test_an_error_that_nobody_foresaw_is_not_told(scene: Scene, caplog: py
     async def broken() -> Any:
         raise RuntimeError("at postgresql://ada:hunter2@db/shop")
 
-    scene.app.roster = broken  # type: ignore[method-assign]
+    scene.app.stats.roster = broken  # type: ignore[method-assign]
     async with scene.operator() as client:
         answer = await client.get("/api/consumers")
 

@@ -65,14 +65,14 @@ async def test_what_changes_is_sent_again() -> None:
 
 async def test_that_time_has_passed_is_no_change(scene: Scene) -> None:
     looks = 0
-    seen = scene.app.roster
+    seen = scene.app.stats.roster
 
     async def counted() -> Any:
         nonlocal looks
         looks += 1
         return await seen()
 
-    scene.app.roster = counted  # type: ignore[method-assign]
+    scene.app.stats.roster = counted  # type: ignore[method-assign]
     async with _served(scene) as client, client.stream("GET", "/api/workers") as answer:
         events = _events(answer)
         _, first = await anext(events)
@@ -208,7 +208,7 @@ async def test_a_silent_stream_says_that_it_is_still_there(scene: Scene, monkeyp
 
 
 async def test_what_is_broken_is_told_and_well_again_with_a_later_look(scene: Scene) -> None:
-    whole = scene.app.roster
+    whole = scene.app.stats.roster
 
     async def broken() -> Any:
         raise TimeoutError
@@ -216,9 +216,9 @@ async def test_what_is_broken_is_told_and_well_again_with_a_later_look(scene: Sc
     async with _served(scene) as client, client.stream("GET", "/api/consumers") as answer:
         events = _events(answer)
         await anext(events)
-        scene.app.roster = broken  # type: ignore[method-assign]
+        scene.app.stats.roster = broken  # type: ignore[method-assign]
         kind, body = await anext(events)
-        scene.app.roster = whole  # type: ignore[method-assign]
+        scene.app.stats.roster = whole  # type: ignore[method-assign]
         again, rows = await anext(events)
 
     assert (kind, body["error"]["code"]) == ("problem", "slow")

@@ -239,7 +239,7 @@ async def _everything(storage: Storage, ids: Sequence[UUID]) -> dict[str, Any]:
         "roster": alike.roster(await ledger.roster()),
         "audit": alike.audit(await ledger.audit(None, 1000)),
         "measures": [await storage.measures.read(span, 2 * kept, "") for span, kept in SPANS.items()],
-        "paces": await storage.measures.paces(drawing.HOUR),
+        "paces": await storage.measures.rates(drawing.HOUR),
     }
     for state in (*get_args(Stands), "retrying"):
         seen[state] = alike.listing((await ledger.browse(Filter(state=state, limit=1000))).rows)

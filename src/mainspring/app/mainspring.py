@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
 from mainspring.app import registry
@@ -18,7 +18,7 @@ from mainspring.app.admin.groups import Groups
 from mainspring.app.admin.joins import Joins
 from mainspring.app.admin.messages import Messages
 from mainspring.app.admin.workers import Workers
-from mainspring.app.blocking import Background
+from mainspring.app.blocking import Background, Renamed
 from mainspring.app.config import AppOptions, Options
 from mainspring.app.connection import Connection
 from mainspring.app.consume.consumer import Registrar, Registration
@@ -31,6 +31,7 @@ from mainspring.app.message.catalogue import Catalogue, read_codecs
 from mainspring.app.message.envelope import MISSING, Addressed, Envelope, JoinOptions, PublishOptions
 from mainspring.app.observe.health import Health, HealthLimits
 from mainspring.app.observe.metrics import Metrics, leases_held
+from mainspring.app.observe.stats import Stats
 from mainspring.app.page import Page, listing
 from mainspring.app.process import runner
 from mainspring.app.publisher import REASON, BlockingPublisher, Publisher
@@ -39,10 +40,9 @@ from mainspring.app.storages import UrlFunction, open_storage, opener, resolve_u
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import Misuse
 from mainspring.model.join import JoinReceipt
-from mainspring.model.measures import MeasuresView, PacesView, Window
 from mainspring.model.message import Cancelled, Receipt
 from mainspring.model.retention import Pruned, Retention
-from mainspring.model.views import AuditView, Declaration, Roster, Tally
+from mainspring.model.views import AuditView, Declaration
 from mainspring.storage.codec import Codec
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.tracing import Tracing
@@ -69,12 +69,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Mainspring:
+class Mainspring(Renamed):
     """An application's messages, on one database.
 
     Making one connects to nothing. ``async with app:`` opens it for publishing, ``async with app.worker():`` also
     consumes, ``app.run()`` does so as a script.
     """
+
+    _former: ClassVar[Mapping[str, str]] = {
+        "tally": "stats.tally()",
+        "roster": "stats.roster()",
+        "measures": "stats.measures()",
+        "paces": "stats.rates()",
+    }
 
     def __init__(
         self,
@@ -131,6 +138,8 @@ class Mainspring:
         """The dead letters."""
         self.groups: Groups = Groups(connection)
         """The declared groups."""
+        self.stats: Stats = Stats(connection)
+        """Deliveries counted by state, outcome and time; the roster."""
 
     def __repr__(self) -> str:
         """For people: without secrets."""
@@ -381,14 +390,6 @@ class Mainspring:
         """Remove what is older than the retention says [the app's], of topics or all. Audited with ``by``."""
         return await self._operations.prune(retention, topic, by, progress)
 
-    async def tally(self, cap: int = 100_000) -> Tally:
-        """Every group's deliveries by state, each counted up to ``cap``."""
-        return await self._operations.tally(cap)
-
-    async def roster(self) -> Roster:
-        """The declared groups and the workers that reported themselves."""
-        return await self._operations.roster()
-
     @listing
     async def audit(self, *, cursor: str | None = None, limit: int = 50) -> Page[AuditView]:
         """What operators did, newest first."""
@@ -397,17 +398,6 @@ class Mainspring:
     async def note(self, action: str, subject: str, *, by: str, detail: str = "") -> None:
         """Write a line of your own into the audit: the action, its subject, and who did it."""
         await self._operations.note(action, subject, by, detail)
-
-    async def measures(self, window: Window = "15m", group: str | None = None) -> MeasuresView:
-        """What became of deliveries within a window, of one group or all, and how long they waited and ran.
-
-        ``15m`` and ``2h`` come in buckets of ten seconds, ``24h`` and ``7d`` in buckets of ten minutes.
-        """
-        return await self._metrics.measures(self._connection, window, group)
-
-    async def paces(self, over: Duration = "1m") -> PacesView:
-        """How fast each group goes: what became of its deliveries lately, up to two hours back."""
-        return await self._metrics.paces(self._connection, over)
 
     async def metrics(self) -> str:
         """The counts of this process, for Prometheus, and the database's unless another process reports them.

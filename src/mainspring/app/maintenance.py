@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mainspring.app.admin.bulk import Progress
-from mainspring.app.admin.workers import shown
 from mainspring.app.config import Options, read_retention
 from mainspring.app.connection import Connection
 from mainspring.app.consume.consumers import Consumers
@@ -18,7 +17,7 @@ from mainspring.app.page import Page, Paging, Seq
 from mainspring.app.storages import Address
 from mainspring.model.errors import StorageError
 from mainspring.model.retention import CHORES, COUNTED, KINDS, Pruned, Retention
-from mainspring.model.views import AuditView, Declaration, Roster, Tally
+from mainspring.model.views import AuditView, Declaration
 from mainspring.storage.contract import Storage
 
 if TYPE_CHECKING:
@@ -114,15 +113,6 @@ class Operations:
             if total.total:
                 await storage.controls.noted("purge", topic or "all topics", by, _counted(total))
         return replace(total, last=None)
-
-    async def tally(self, cap: int) -> Tally:
-        """See ``Mainspring.tally``."""
-        return await (await self._connection.storage("app.tally()")).ledger.tally(cap)
-
-    async def roster(self) -> Roster:
-        """See ``Mainspring.roster``."""
-        roster = await (await self._connection.storage("app.roster()")).ledger.roster()
-        return replace(roster, workers=tuple(map(shown, roster.workers)))
 
     async def audit(self, cursor: str | None, limit: int) -> Page[AuditView]:
         """See ``Mainspring.audit``."""

@@ -12,6 +12,7 @@ from mainspring.app.admin.messages import SyncMessages
 from mainspring.app.admin.workers import SyncWorkers
 from mainspring.app.blocking import Background, Face, blocking
 from mainspring.app.mainspring import Mainspring
+from mainspring.app.observe.stats import SyncStats
 
 if TYPE_CHECKING:
     from mainspring.app.fanout.fanouts import SyncFanouts
@@ -41,6 +42,8 @@ class Sync(Face[Mainspring]):
         """The dead letters."""
         self.groups: SyncGroups = self._face(SyncGroups, "groups")
         """The declared groups."""
+        self.stats: SyncStats = self._face(SyncStats, "stats")
+        """Deliveries counted by state, outcome and time; the roster."""
         self.workers: SyncWorkers = self._face(SyncWorkers, "workers")
         """Workers: list and drain them."""
         self.joins: SyncJoins = self._face(SyncJoins, "joins")
@@ -95,12 +98,8 @@ class Sync(Face[Mainspring]):
     declare: Final = blocking(Mainspring.declare)
     health: Final = blocking(Mainspring.health)
     prune: Final = blocking(Mainspring.prune)
-    tally: Final = blocking(Mainspring.tally)
-    roster: Final = blocking(Mainspring.roster)
     audit: Final = blocking(Mainspring.audit)
     note: Final = blocking(Mainspring.note)
-    measures: Final = blocking(Mainspring.measures)
-    paces: Final = blocking(Mainspring.paces)
     metrics: Final = blocking(Mainspring.metrics)
 
     def close(self) -> None:

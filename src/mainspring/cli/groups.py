@@ -26,8 +26,8 @@ Name = Annotated[str, Parameter(name="GROUP", help="The group's name, as in `gro
 async def list_(*, target: Target = UNNAMED, json: Json = False) -> None:
     """List the declared groups and their backlogs."""
     async with target.opened() as opened:
-        roster = await opened.roster()
-        tally = await opened.tally()
+        roster = await opened.stats.roster()
+        tally = await opened.stats.tally()
     found = roster.groups
     alive = roster.alive()
     workers = Counter(group for each in alive for group in each.groups)
@@ -80,7 +80,7 @@ async def retire(
 ) -> None:
     """Delete a group that no worker serves, with its pending deliveries; its dead letters stay."""
     async with target.opened() as opened:
-        tally = await opened.tally()
+        tally = await opened.stats.tally()
         mine = next((each for each in tally.groups if each.group == name), Counts(name))
         waiting = mine.ready + mine.scheduled + mine.running + mine.lapsed
         if name in {each.name for each in await opened.groups.list()}:

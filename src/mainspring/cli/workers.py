@@ -157,7 +157,7 @@ def read_address(text: str) -> tuple[str, int]:
 async def list_(*, target: Target = UNNAMED, json: Json = False) -> None:
     """List the workers that have reported."""
     async with target.opened() as opened:
-        roster = await opened.roster()
+        roster = await opened.stats.roster()
     printed = print_list(
         _columns(roster.now),
         roster.workers,
@@ -174,7 +174,7 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> None:
 async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -> None:
     """Show one worker and the deliveries it has in hand."""
     async with target.opened() as opened:
-        roster = await opened.roster()
+        roster = await opened.stats.roster()
         found = _of(roster.workers, name)
         held = await opened.messages.search("live", held_by=found.name, limit=_MOST)
     # A worker of another app may have the same name; a group belongs to one app only.

@@ -74,7 +74,7 @@ class Readings:
         """Return what ended within a window, of one group or all; longer windows are cached longer."""
         key = (window, group)
         # Least recently used first, so that requests with unknown names do not fill the memory.
-        found = self._measures.pop(key, None) or Cached(partial(self._app.measures, *key), _AGES[window])
+        found = self._measures.pop(key, None) or Cached(partial(self._app.stats.measures, *key), _AGES[window])
         self._measures[key] = found
         if len(self._measures) > _KEPT:
             del self._measures[next(iter(self._measures))]

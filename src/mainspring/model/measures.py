@@ -147,7 +147,7 @@ class MeasuresView:
 
 
 @dataclass(frozen=True, slots=True)
-class PacesView:
+class RatesView:
     """Recent outcomes by group. A group without ended attempts is missing."""
 
     now: datetime
@@ -193,10 +193,10 @@ def by_time(sums: Sums[datetime], window: Window) -> MeasuresView:
     return MeasuresView(sums.now, length, start, tuple(_bucket(at, rows.get(at, ())) for at in starts))
 
 
-def by_group(sums: Sums[str], back: timedelta) -> PacesView:
+def by_group(sums: Sums[str], back: timedelta) -> RatesView:
     """Convert the rows since so long before the current span of ten seconds into one bucket per group."""
     start, rows = slot(sums.now, min(SPANS)) - back, _gathered(sums)
-    return PacesView(sums.now, start, {group: _bucket(start, rows[group]) for group in sorted(rows)})
+    return RatesView(sums.now, start, {group: _bucket(start, rows[group]) for group in sorted(rows)})
 
 
 def started(now: datetime, window: Window) -> datetime:

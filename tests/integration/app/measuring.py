@@ -43,10 +43,10 @@ async def until_measured(app: Mainspring, ended: int) -> MeasuresView:
     """What was measured, as soon as so many attempts are among it."""
 
     async def told() -> bool:
-        return (await app.measures("2h")).total.ended >= ended
+        return (await app.stats.measures("2h")).total.ended >= ended
 
     await until(told)
-    return await app.measures("2h")
+    return await app.stats.measures("2h")
 
 
 def scraped(text: str) -> Numbers:

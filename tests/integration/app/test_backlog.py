@@ -62,7 +62,7 @@ class Shop:
         return looked
 
     async def waiting(self) -> int:
-        [counts] = (await self.app.tally()).groups
+        [counts] = (await self.app.stats.tally()).groups
         return counts.ready + counts.scheduled
 
 

@@ -73,7 +73,7 @@ async def test_a_batch_is_handled_at_once_and_settled_one_by_one(app: Mainspring
 
 async def settled(app: Mainspring) -> bool:
     """Whether all is done but for the one that nobody can read, which is dead."""
-    [counts] = [each for each in (await app.tally()).groups if each.group == "index"]
+    [counts] = [each for each in (await app.stats.tally()).groups if each.group == "index"]
     return (counts.ready, counts.running, counts.scheduled, counts.dead) == (0, 0, 0, 1)
 
 

@@ -34,7 +34,7 @@ async def test_a_hook_that_lets_a_cancellation_out_harms_nobody(caplog: pytest.L
 
 async def tallied(app: Mainspring) -> int:
     async with app:
-        return sum(each.ready + each.running for each in (await app.tally()).groups)
+        return sum(each.ready + each.running for each in (await app.stats.tally()).groups)
 
 
 async def test_a_run_that_hangs_since_before_the_pause_does_not_keep_a_group_from_probing() -> None:

@@ -1,4 +1,4 @@
-"""`app.measures` and `app.paces`: what really happened, on every database."""
+"""`app.stats.measures` and `app.stats.rates`: what really happened, on every database."""
 
 import contextlib
 from pathlib import Path
@@ -36,8 +36,8 @@ async def test_measures_tell_what_became_of_every_delivery(make: Make) -> None:
     async with app.worker():
         await app.publish_many([("orders.placed", number) for number in range(3)])
         everything = await until_measured(app, 9)
-        mailed = (await app.measures("15m", group="mailer")).total
-        audited = (await app.measures("24h", group="auditor")).total
+        mailed = (await app.stats.measures("15m", group="mailer")).total
+        audited = (await app.stats.measures("24h", group="auditor")).total
 
     assert (everything.total.done, everything.total.failed, everything.total.dead) == (3, 3, 3)
     assert (everything.total.wait.total, everything.total.run.total) == (9, 9)
@@ -50,12 +50,12 @@ async def test_a_group_of_which_nothing_ended_has_empty_buckets(make: Make) -> N
     app = make()
 
     async with app:
-        view = await app.measures("7d", group="nobody")
-        paces = await app.paces()
+        view = await app.stats.measures("7d", group="nobody")
+        rates = await app.stats.rates()
 
     assert len(view.buckets) == 1008
     assert view.total == Bucket(view.start)
-    assert paces.groups == {}
+    assert rates.groups == {}
 
 
 async def test_what_was_measured_is_found_by_who_comes_later(share: Make) -> None:
@@ -71,12 +71,12 @@ async def test_what_was_measured_is_found_by_who_comes_later(share: Make) -> Non
         await app.publish("work", 2)
         await until_measured(app, 2)
     async with share() as other:
-        view = await other.measures("2h")
+        view = await other.stats.measures("2h")
 
     assert view.total.done == 2
 
 
-async def test_paces_tell_how_fast_each_group_goes(make: Make) -> None:
+async def test_rates_are_those_of_each_group(make: Make) -> None:
     app = make()
 
     @app.consumer("work")
@@ -85,12 +85,12 @@ async def test_paces_tell_how_fast_each_group_goes(make: Make) -> None:
     async with app.worker():
         await app.publish_many([("work", number) for number in range(5)])
         await until_measured(app, 5)
-        paces = await app.paces("10m")
+        rates = await app.stats.rates("10m")
 
-    assert list(paces.groups) == ["work"]
-    assert paces.of("work").done == 5
-    assert 600 <= paces.seconds <= 610
-    assert paces.rate("work") == pytest.approx(5 / paces.seconds)
+    assert list(rates.groups) == ["work"]
+    assert rates.of("work").done == 5
+    assert 600 <= rates.seconds <= 610
+    assert rates.rate("work") == pytest.approx(5 / rates.seconds)
 
 
 async def test_namespaces_measure_apart(share: Make) -> None:
@@ -105,9 +105,9 @@ async def test_namespaces_measure_apart(share: Make) -> None:
             await app.publish_many([("work", number) for number in range(count)])
             await until_measured(app, count)
 
-        counts = [(await app.measures("15m", group="work")).total.done for app in apps]
-        everything = [(await app.measures("15m")).total.done for app in apps]
-        paced = [{group: each.done for group, each in (await app.paces()).groups.items()} for app in apps]
+        counts = [(await app.stats.measures("15m", group="work")).total.done for app in apps]
+        everything = [(await app.stats.measures("15m")).total.done for app in apps]
+        paced = [{group: each.done for group, each in (await app.stats.rates()).groups.items()} for app in apps]
 
     assert counts == everything == [1, 2, 3]
     assert paced == [{"work": 1}, {"work": 2}, {"work": 3}]
@@ -153,7 +153,7 @@ async def test_a_queue_is_measured_from_claim_to_verdict(make: Make) -> None:
         await queue.fail(second, error="broken")
         await queue.abandon(third, delay="1h")
     async with app:
-        view = await app.measures("2h", group="frames")
+        view = await app.stats.measures("2h", group="frames")
 
     counted = view.total
     assert (counted.done, counted.failed, counted.dead, counted.snoozed) == (1, 0, 1, 1)
@@ -167,33 +167,33 @@ def test_the_blocking_twins_tell_the_same(share: Make) -> None:
     async def work(number: int) -> None: ...
 
     app.sync.publish("work", 1)
-    view, paces, text = app.sync.measures("24h"), app.sync.paces("1m"), app.sync.metrics()
+    view, rates, text = app.sync.stats.measures("24h"), app.sync.stats.rates("1m"), app.sync.metrics()
     app.sync.close()
 
     assert (len(view.buckets), view.total.ended) == (144, 0)
-    assert paces.groups == {}
+    assert rates.groups == {}
     assert 'mainspring_published_total{topic="work"} 1.0' in text.splitlines()
 
 
 async def test_a_window_that_there_is_none_of_is_refused() -> None:
     async with Mainspring("memory://") as app:
         with pytest.raises(errors.BadOption, match="window='1h' must be one of '15m', '2h', '24h', '7d'"):
-            await app.measures("1h")  # type: ignore[arg-type]
+            await app.stats.measures("1h")  # type: ignore[arg-type]
         with pytest.raises(errors.BadOption, match="over="):
-            await app.paces("3h")
+            await app.stats.rates("3h")
         with pytest.raises(errors.BadOption, match="over="):
-            await app.paces("1s")
+            await app.stats.rates("1s")
         with pytest.raises(errors.BadOption, match="group="):
-            await app.measures(group="a/b")
+            await app.stats.measures(group="a/b")
 
 
 async def test_an_app_that_is_not_open_says_so() -> None:
     app = Mainspring("memory://")
 
     with pytest.raises(errors.NotOpen, match=r"app\.measures\(\)"):
-        await app.measures()
-    with pytest.raises(errors.NotOpen, match=r"app\.paces\(\)"):
-        await app.paces()
+        await app.stats.measures()
+    with pytest.raises(errors.NotOpen, match=r"app\.rates\(\)"):
+        await app.stats.rates()
     with pytest.raises(errors.NotOpen, match=r"app\.metrics\(\)"):
         await app.metrics()
 
@@ -211,7 +211,7 @@ async def test_a_worker_prunes_what_nobody_asks_for_any_more(make: Make) -> None
         storage.now = view.now.replace(year=view.now.year + 1)
         pruned = await app.prune()
         storage.now = None
-        left = (await app.measures("2h")).total.ended
+        left = (await app.stats.measures("2h")).total.ended
 
     assert pruned.measures > 0
     assert left == 0

@@ -366,7 +366,7 @@ def test_a_test_may_ask_for_metrics_without_a_loop() -> None:
     with app.testing():
         app.sync.publish("work", 1)
         numbers = scraped(app.sync.metrics())
-        view = app.sync.measures()
+        view = app.sync.stats.measures()
 
     assert of(numbers, "mainspring_deliveries")["work,ready"] == 1
     assert view.total.ended == 0
@@ -383,7 +383,7 @@ def test_who_asks_for_no_metrics_imports_nothing_for_them(tmp_path: Path) -> Non
         "async def main():\n"
         "    async with app.worker():\n"
         "        await app.publish('work', 1)\n"
-        "        await app.measures()\n"
+        "        await app.stats.measures()\n"
         "asyncio.run(main())\n"
         "print([name for name in sys.modules if name.startswith(('prometheus_client', 'opentelemetry'))])\n"
     )

@@ -66,7 +66,7 @@ async def test_workers_of_one_name_in_two_namespaces_are_two(make: Callable[...,
         await drained(trial, "shop")
 
         assert [(each.name, each.app, each.groups) for each in views] == [("node", "shop", ("shop-mail",))] * 3
-        assert [len((await app.roster()).workers) for app in (live, trial, plain)] == [1, 1, 1]
+        assert [len((await app.stats.roster()).workers) for app in (live, trial, plain)] == [1, 1, 1]
         assert not other.serves("trial/shop-mail")
         assert [(await seen(app))[0].condition for app in (live, plain)] == ["active", "active"]
 
@@ -108,7 +108,7 @@ async def test_a_worker_with_a_name_of_its_own_that_starts_anew_claims_again(mak
             await app.workers.drain("node")
             await drained(app, "shop")
             # Its process dies here: nobody takes leave for it.
-            first._janitor._reporting._upkeep = Gone(first._janitor._reporting._upkeep)
+            first._janitor.reporting._upkeep = Gone(first._janitor.reporting._upkeep)
         (left,) = await app.workers.list()
         async with app.worker(name="node") as second:
 

@@ -95,10 +95,10 @@ async def test_what_no_process_has_wanted_for_long_goes_and_is_logged(
         await queue.claim()
         records.age(SILENT_AFTER + timedelta(seconds=1), "since", [KEPT])
         await queue.claim()
-        early = (await app.roster()).groups[0].patterns
+        early = (await app.stats.roster()).groups[0].patterns
         records.age(SILENT_AFTER + timedelta(seconds=1), "seen_at", [KEPT, NEW])
         await queue.claim()
-        late = (await app.roster()).groups[0].patterns
+        late = (await app.stats.roster()).groups[0].patterns
 
     assert (set(early), late) == ({KEPT, NEW}, (KEPT,))
     assert [each.getMessage().partition(":")[0] for each in caplog.records if each.levelno == logging.WARNING] == [
@@ -118,6 +118,6 @@ async def test_a_version_keeps_its_topics_from_older_ones_however_seldom_it_runs
         await queue.declare()
         await app.prune()
         await queue.declare()
-        (group,) = (await app.roster()).groups
+        (group,) = (await app.stats.roster()).groups
 
     assert set(group.patterns) == {KEPT, NEW}

@@ -158,13 +158,13 @@ async def test_processors_are_on_the_roster_while_they_are_open(
     async with opened() as other:
         mine = other.queue("billing", "orders.*")
         first, second = await mine.claim()
-        [worker] = (await app.roster()).workers
+        [worker] = (await app.stats.roster()).workers
         await mine.ack(first)
         await mine.fail(second, error="no", retry="none")
     assert (worker.groups, worker.name) == (("billing",), first.owner)
 
-    assert (await app.roster()).workers == ()
-    [counts] = (await app.tally()).groups
+    assert (await app.stats.roster()).workers == ()
+    [counts] = (await app.stats.tally()).groups
     assert (counts.handled, counts.failed) == (1, 1)
 
 

@@ -82,7 +82,7 @@ async def until(true: Callable[[], bool | Awaitable[bool]]) -> None:
 
 
 async def group(app: Mainspring) -> GroupView:
-    (found,) = [each for each in (await app.roster()).groups if each.name == "mail"]
+    (found,) = [each for each in (await app.stats.roster()).groups if each.name == "mail"]
     return found
 
 
@@ -186,7 +186,7 @@ async def test_a_group_that_was_retired_under_a_worker_stays_retired_and_is_told
             return any(each.name == "subscriptions mail" for each in (await app.health()).checks)
 
         await until(told)
-        groups = (await app.roster()).groups
+        groups = (await app.stats.roster()).groups
 
     assert groups == ()
     assert [each.getMessage().partition(":")[0] for each in caplog.records if each.levelno == logging.WARNING] == [

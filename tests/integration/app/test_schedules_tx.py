@@ -87,7 +87,7 @@ def test_what_is_rolled_back_never_happened(place: tuple[Mainspring, Joining]) -
     assert schedules.get("hourly") == before
     assert [view.name for view in schedules.list()] == ["hourly"]
     assert len(app.sync.audit()) == lines
-    assert app.sync.tally().groups[0].ready == 0
+    assert app.sync.stats.tally().groups[0].ready == 0
 
 
 def test_a_trigger_and_a_backfill_are_stored_with_the_callers_commit(place: tuple[Mainspring, Joining]) -> None:
@@ -106,7 +106,7 @@ def test_a_trigger_and_a_backfill_are_stored_with_the_callers_commit(place: tupl
     found = app.sync.messages.get(receipt.id)
     assert found is not None
     assert found.payload == b'"bob"'
-    assert app.sync.tally().groups[0].ready == 5
+    assert app.sync.stats.tally().groups[0].ready == 5
 
 
 def test_a_refused_change_leaves_the_callers_transaction_usable(place: tuple[Mainspring, Joining]) -> None:
@@ -189,7 +189,7 @@ async def test_an_asyncio_transaction_decides_too(postgres_url: str, postgres_sc
         await (tx.commit() if ends == "commit" else tx.rollback())
 
         assert [view.name for view in await app.schedules.list()] == (["hourly"] if ends == "commit" else [])
-        assert (await app.tally()).groups[0].ready == (1 if ends == "commit" else 0)
+        assert (await app.stats.tally()).groups[0].ready == (1 if ends == "commit" else 0)
 
 
 async def _mail(to: str) -> None: ...

@@ -43,7 +43,7 @@ def test_a_message_is_stored_when_the_call_returns(url: str, schema: str) -> Non
     found = app.sync.messages.get(receipt.id)
     assert found is not None
     assert [each.state for each in found.deliveries] == ["ready"]
-    assert app.sync.tally().groups[0].ready == 1
+    assert app.sync.stats.tally().groups[0].ready == 1
     app.sync.close()
 
 
@@ -56,7 +56,7 @@ def test_many_threads_share_one_background(url: str, schema: str) -> None:
         receipts = list(pool.map(lambda number: app.sync.publish("orders.placed", {"id": number}), range(100)))
 
     assert len({each.id for each in receipts}) == 100
-    assert app.sync.tally().groups[0].ready == 100
+    assert app.sync.stats.tally().groups[0].ready == 100
     backgrounds = [each for each in threading.enumerate() if each.name == "mainspring-sync"]
     assert len(backgrounds) == 1 or "mainspring-sync" in before
     app.sync.close()
@@ -78,7 +78,7 @@ def test_the_desk_works_without_await(url: str, schema: str) -> None:
     assert app.sync.dead.list() == []
     assert app.sync.dead.revive(everything=True) == app.sync.dead.discard(everything=True) == 0
     assert app.sync.health().status == "degraded"  # nobody works
-    assert app.sync.roster().workers == ()
+    assert app.sync.stats.roster().workers == ()
     assert app.sync.prune(Retention()).total >= 0
     assert app.sync.groups.retire("ship") == 0
     app.sync.close()
@@ -141,7 +141,7 @@ def test_closing_waits_for_the_calls_under_way_and_the_next_start_anew(url: str,
         stored = sum(call.result(timeout=30) for call in calls)
 
     assert stored == 100
-    assert app.sync.tally().groups[0].ready == 100
+    assert app.sync.stats.tally().groups[0].ready == 100
     app.sync.close()
 
 
@@ -213,7 +213,7 @@ def test_a_forked_child_opens_its_own(url: str, schema: str, opened: bool) -> No
         assert os.waitpid(child, 0)[1] == 0
 
     app.sync.publish("orders.placed", {"from": "parent"})
-    assert app.sync.tally().groups[0].ready == 4
+    assert app.sync.stats.tally().groups[0].ready == 4
     app.sync.close()
 
 

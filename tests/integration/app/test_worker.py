@@ -295,7 +295,7 @@ async def test_health_knows_the_worker_of_this_process() -> None:
     async with app.worker():
 
         async def is_reported() -> bool:
-            return bool((await app.roster()).workers)
+            return bool((await app.stats.roster()).workers)
 
         await eventually(is_reported)
         found = await app.health()

@@ -116,7 +116,7 @@ def test_a_worker_may_serve_some_groups_only(spring: Mainspring) -> None:
         await spring.publish("orders.placed", {"order_id": 7})
         async with asyncio.timeout(60):
             await done.wait()
-        return next(each.ready for each in (await spring.tally()).groups if each.group == "ship")
+        return next(each.ready for each in (await spring.stats.tally()).groups if each.group == "ship")
 
     with TestClient(web) as client:
         waiting = client.post("/orders").json()

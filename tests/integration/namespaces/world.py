@@ -140,8 +140,8 @@ async def shown(app: Mainspring) -> dict[str, Any]:
     found["cursors"] = await app.fanouts.cursors("etl", "payments")
     found["policies"] = await app.fanouts.policies("etl", "payments")
     found["audit"] = await app.audit()
-    found["tally"] = _timeless(await app.tally())
-    found["roster"] = _timeless(await app.roster())
+    found["tally"] = _timeless(await app.stats.tally())
+    found["roster"] = _timeless(await app.stats.roster())
     return found
 
 

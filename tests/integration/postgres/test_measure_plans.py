@@ -73,7 +73,7 @@ async def shared(storage: PostgresStorage) -> AsyncIterator[Connection]:
         # 90 spans of ten counts, and each takes a look at its page: 900 of 112,320; and two spans in 64 slots.
         ("measure_read", "10, interval '890 s', '', NULL", 2_600),
         ("measure_read", "10, interval '890 s', 'group-1', NULL", 2_600),
-        ("measure_paces", "10, interval '60 s', NULL", 1_200),
+        ("measure_rates", "10, interval '60 s', NULL", 1_200),
         ("prune_measures", "ARRAY[10, 600], ARRAY[864000, 864000], 1000, NULL", 50),
     ],
 )

@@ -126,6 +126,7 @@ async def everything(app: Any, find: Callable[[str], Awaitable[Any]], held: str)
 
     ``find`` returns a message by its id; ``held`` is the state by which claims that have lapsed are listed.
     """
+    stats = getattr(app, "stats", app)  # the earlier release has these calls on the app itself
     found = {state: await app.messages.list(state, limit=500) for state in STATES}
     found["held"] = await app.messages.list(held, limit=500)
     ids = {str(each.message_id) for deliveries in found.values() for each in deliveries}
@@ -146,8 +147,8 @@ async def everything(app: Any, find: Callable[[str], Awaitable[Any]], held: str)
         "cursors": await app.fanouts.cursors("etl", "payments"),
         "policies": await app.fanouts.policies("etl", "payments"),
         "audit": await app.audit(limit=500),
-        "tally": (await app.tally()).groups,
-        "measures": (await app.measures("24h")).total,
+        "tally": (await stats.tally()).groups,
+        "measures": (await stats.measures("24h")).total,
     }
     written: dict[str, Any] = json.loads(json.dumps(read, default=as_json))
     return written

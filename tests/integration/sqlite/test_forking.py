@@ -68,7 +68,7 @@ def test_children_forked_while_threads_write_and_read_find_no_lock_and_lose_noth
             app.sync.publish("parent", {})
             written[number] += 1
             if written[number] % 10 == 0:
-                app.sync.tally()
+                app.sync.stats.tally()
 
     def publish_in_a_child(number: int) -> None:
         app.sync.publish("child", {"number": number})

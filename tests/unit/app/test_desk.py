@@ -244,7 +244,7 @@ async def test_pruning_goes_on_until_nothing_is_left(app: Mainspring) -> None:
     for number in range(3):
         await app.cancel(await app.publish("a", number))
     told: list[int] = []
-    now = (await app.tally()).now
+    now = (await app.stats.tally()).now
 
     storage.now = now + timedelta(days=400)
     pruned = await app.prune(progress=told.append)
@@ -257,7 +257,7 @@ async def test_pruning_goes_on_until_nothing_is_left(app: Mainspring) -> None:
 async def test_what_was_pruned_is_in_the_audit_with_its_counts(app: Mainspring) -> None:
     await bury(app, "receipts", 2)
     at_once = Retention(dead=timedelta(), failures=None)
-    (await storage_of(app)).now = (await app.tally()).now + timedelta(minutes=1)
+    (await storage_of(app)).now = (await app.stats.tally()).now + timedelta(minutes=1)
 
     await app.prune(Retention(failures=None), by="ann")
     await app.prune(at_once, topic="b.*", by="ann")
@@ -271,7 +271,7 @@ async def test_what_was_pruned_is_in_the_audit_with_its_counts(app: Mainspring) 
 
 async def test_a_pruning_that_ends_early_is_in_the_audit_too(app: Mainspring) -> None:
     await bury(app, "receipts", 2)
-    (await storage_of(app)).now = (await app.tally()).now + timedelta(minutes=1)
+    (await storage_of(app)).now = (await app.stats.tally()).now + timedelta(minutes=1)
 
     def interrupt(_: int) -> None:
         raise KeyboardInterrupt
@@ -285,7 +285,7 @@ async def test_a_pruning_that_ends_early_is_in_the_audit_too(app: Mainspring) ->
 
 async def test_what_may_not_be_meant_is_refused_before_anything_goes(app: Mainspring) -> None:
     await bury(app, "receipts")
-    (await storage_of(app)).now = (await app.tally()).now + timedelta(minutes=1)
+    (await storage_of(app)).now = (await app.stats.tally()).now + timedelta(minutes=1)
 
     with pytest.raises(BadOption):
         await app.prune(Retention(dead=timedelta(), topics={"a": {"dead": -timedelta(days=1)}}))

@@ -159,4 +159,4 @@ async def test_a_queue_serves_again_after_its_app_was_closed(app: Mainspring, qu
     again = await asleep(queue)
     await app.publish("orders.placed", 1)
     assert await asyncio.wait_for(again, PATIENCE)
-    assert [each.name for each in (await app.roster()).workers] == [queue._runtime.heartbeat.owner]
+    assert [each.name for each in (await app.stats.roster()).workers] == [queue._runtime.heartbeat.owner]

@@ -49,7 +49,7 @@ async def states(app: Mainspring) -> list[tuple[str, int]]:
 
 async def test_an_item_knows_what_its_handler_would(app: Mainspring, queue: Queue[Any]) -> None:
     receipt = await app.publish(Invoice(7), key="k", headers={"a": "b"}, correlation_id="c", delay="1m")
-    kit_now = (await app.tally()).now
+    kit_now = (await app.stats.tally()).now
 
     assert await queue.claim() == []
     [item] = await claimed_after(app, queue, MINUTE)
@@ -260,7 +260,7 @@ async def test_runs_are_counted_and_the_group_counts_as_served(
     kit.elapse("10s")
     await queue.claim()
 
-    [counts] = (await app.tally()).groups
+    [counts] = (await app.stats.tally()).groups
     assert (counts.handled, counts.failed) == (2, 1)
     [group] = await app.groups.list()
     assert (group.name, group.patterns, group.handler) == ("billing", ("invoices.*", "notes.#"), "app.queue('billing')")

@@ -12,7 +12,7 @@ from mainspring.model.measures import (
     Bucket,
     Histogram,
     Measure,
-    PacesView,
+    RatesView,
     Sums,
     by_group,
     by_time,
@@ -175,4 +175,4 @@ def test_paces_tell_how_many_there_were_in_a_second() -> None:
 
 
 def test_no_time_at_all_has_no_pace() -> None:
-    assert PacesView(NOON, NOON, {"mailer": Bucket(NOON, done=1)}).rate("mailer") == 0.0
+    assert RatesView(NOON, NOON, {"mailer": Bucket(NOON, done=1)}).rate("mailer") == 0.0

@@ -56,7 +56,7 @@ def test_everything_of_the_blocking_app_works(app: Mainspring, kit: Testing) -> 
     assert len(app.sync.dead.list()) == 1
     assert app.sync.dead.discard(group="ship") == 1
     assert app.sync.health().status == "healthy"
-    assert [(group.group, group.failed) for group in app.sync.tally().groups] == [("ship", 1)]
+    assert [(group.group, group.failed) for group in app.sync.stats.tally().groups] == [("ship", 1)]
     assert app.sync.migrate() == []
     assert [group.name for group in app.sync.groups.list()] == ["ship"]
 

@@ -87,7 +87,7 @@ async def test_the_whole_app_goes_by_this_clock(app: Mainspring) -> None:
         with pytest.raises(errors.BadOption, match="has passed"):
             await app.publish("work", 1, at=NOON - timedelta(seconds=1), past="raise")
         (ran,) = await kit.drain()
-        kept = (await app.tally()).now
+        kept = (await app.stats.tally()).now
 
     assert (ran.outcome, ran.took) == ("done", timedelta(seconds=10))
     assert kept == NOON + timedelta(seconds=10)

@@ -19,17 +19,13 @@ from typing import TYPE_CHECKING, get_args
 from mainspring.app.batcher import Counts
 from mainspring.app.blocking import in_loop
 from mainspring.app.connection import Connection
-from mainspring.app.names import check_group
-from mainspring.app.options import length
-from mainspring.model.errors import BadOption, MainspringError, NotOpen
-from mainspring.model.measures import SPANS, WINDOWS, MeasuresView, PacesView, Window, by_group, by_time
+from mainspring.model.errors import MainspringError, NotOpen
 from mainspring.model.schedule import Schedule, Timesheet
 from mainspring.model.views import Roster, Tally
 from mainspring.storage.contract import BellMode, Storage
 from mainspring.telemetry import metrics as catalogue
 from mainspring.telemetry.measures import Meters
 from mainspring.telemetry.metrics import CONTENT_TYPE, Distribution, Family, Metric, exposition, meter_provider, observe
-from mainspring.timing.duration import Duration
 
 if TYPE_CHECKING:
     from mainspring.app.mainspring import Mainspring
@@ -43,8 +39,6 @@ _PATIENCE = 5.0
 _FAREWELL = 0.5
 """Seconds for releasing the lease."""
 _SDK = "opentelemetry.sdk.metrics"
-_SHORTEST = timedelta(seconds=10)
-_LONGEST = SPANS[min(SPANS)] - _SHORTEST
 
 
 class Metrics:
@@ -78,22 +72,6 @@ class Metrics:
     @functools.cached_property
     def _otel(self) -> OtelMetrics:
         return OtelMetrics(self, self._connection, self._app)
-
-    async def measures(self, connection: Connection, window: Window, group: str | None) -> MeasuresView:
-        """See ``Mainspring.measures``."""
-        if window not in WINDOWS:
-            raise BadOption(f"window={window!r} must be one of {', '.join(map(repr, get_args(Window)))}")
-        span, many = WINDOWS[window]
-        counted = "" if group is None else check_group(group)  # the empty name stands for all groups
-        storage = await connection.storage("app.measures()")
-        back = timedelta(seconds=span) * (many - 1)
-        return by_time(await storage.measures.read(span, back, counted), window)
-
-    async def paces(self, connection: Connection, over: Duration) -> PacesView:
-        """See ``Mainspring.paces``."""
-        back = length(over, "over", least=_SHORTEST, most=_LONGEST)
-        storage = await connection.storage("app.paces()")
-        return by_group(await storage.measures.paces(back), back)
 
     async def text(self, connection: Connection) -> str:
         """See ``Mainspring.metrics``."""

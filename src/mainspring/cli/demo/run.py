@@ -126,7 +126,7 @@ class Show:
         return interrupted.is_set() or (self._limit is not None and self._elapsed >= self._limit)
 
     async def _scene(self) -> Scene:
-        tally = await self._app.tally()
+        tally = await self._app.stats.tally()
         await self._note_dead_letters(tally)
         counts = self._journal.counts
         groups = [self._line(name, tally) for name in GROUPS]

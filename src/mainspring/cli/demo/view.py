@@ -269,7 +269,7 @@ async def add_up(app: Mainspring, path: Path, journal: Journal) -> Account:
     """Read the ledger and the shop's tables after the worker has ended, and compare them."""
     with books(path) as connection:
         (orders,) = connection.execute("SELECT count(*) FROM orders").fetchone()
-    tally = await app.tally()
+    tally = await app.stats.tally()
     counts = {each.group: each for each in tally.groups}
     groups = [_line(name, orders, counts.get(name, Counts(name)), await _cancelled(app, name)) for name in GROUPS]
     total, counted = total_of(groups), sum(journal.handled[each] for each in GROUPS)

@@ -15,7 +15,7 @@ from mainspring.app.mainspring import Mainspring
 from mainspring.app.observe.doctor import values
 from mainspring.app.observe.health import Status
 from mainspring.cli.output import first_line
-from mainspring.model.measures import PacesView
+from mainspring.model.measures import RatesView
 from mainspring.model.views import Counts, GroupView, Roster, Tally
 
 T = TypeVar("T")
@@ -116,8 +116,8 @@ class Watcher:
     async def picture(self) -> Picture:
         """Read the current picture."""
         app = self._app
-        tally, roster = await self._timed(app.tally(_CAP)), await self._timed(app.roster())
-        paces = await self._timed(app.paces(_OVER))
+        tally, roster = await self._timed(app.stats.tally(_CAP)), await self._timed(app.stats.roster())
+        rates = await self._timed(app.stats.rates(_OVER))
         health = await self._cached("health", app.health)
         upcoming = await self._cached("schedules", self._upcoming)
         if upcoming and upcoming[0].next_at <= tally.now:  # it has been fired since
@@ -125,7 +125,7 @@ class Watcher:
             upcoming = await self._cached("schedules", self._upcoming)
         failures = await self._cached("failures", self._failures)
         alive = roster.alive()
-        groups = _lines(tally, roster, paces)
+        groups = _lines(tally, roster, rates)
         busiest = sorted(groups, key=lambda each: (each.rate + each.failing, each.ready), reverse=True)[:_PACED]
         pace = {each.name: await self._cached(f"pace {each.name}", partial(self._pace, each.name)) for each in busiest}
         return Picture(
@@ -169,22 +169,22 @@ class Watcher:
 
     async def _pace(self, group: str) -> tuple[int, ...]:
         # The last span is incomplete, and would look like a halt.
-        *over, _ = (await self._app.measures("15m", group)).buckets
+        *over, _ = (await self._app.stats.measures("15m", group)).buckets
         return tuple(bucket.done for bucket in over[-PACE:])
 
 
-def _lines(tally: Tally, roster: Roster, paces: PacesView) -> list[GroupLine]:
+def _lines(tally: Tally, roster: Roster, rates: RatesView) -> list[GroupLine]:
     counts = {each.group: each for each in tally.groups}
     alive = roster.alive()
     served = Counter(group for each in alive for group in each.groups)
     tripped = {group for each in alive for group in each.tripped}
     return [
-        _line(each, counts.get(each.name, Counts(each.name)), _state(each, served, tripped), tally.now, paces)
+        _line(each, counts.get(each.name, Counts(each.name)), _state(each, served, tripped), tally.now, rates)
         for each in sorted(roster.groups, key=lambda each: each.name)
     ]
 
 
-def _line(group: GroupView, counts: Counts, state: GroupState, now: datetime, paces: PacesView) -> GroupLine:
+def _line(group: GroupView, counts: Counts, state: GroupState, now: datetime, rates: RatesView) -> GroupLine:
     oldest = counts.oldest_ready_at
     return GroupLine(
         name=group.name,
@@ -195,9 +195,9 @@ def _line(group: GroupView, counts: Counts, state: GroupState, now: datetime, pa
         lapsed=counts.lapsed,
         dead=counts.dead,
         oldest=None if oldest is None else max(now - oldest, timedelta()),
-        rate=paces.rate(group.name),
-        failing=paces.failing(group.name),
-        p95=paces.of(group.name).run.quantile(0.95),
+        rate=rates.rate(group.name),
+        failing=rates.failing(group.name),
+        p95=rates.of(group.name).run.quantile(0.95),
     )
 
 

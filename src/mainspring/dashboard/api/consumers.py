@@ -66,7 +66,8 @@ async def consumers(call: Call, _params: Nothing) -> ConsumerList:
 
 async def declared(call: Call, only: str | None = None) -> list[Consumer]:
     """Return the declared groups, by name, or the one of this name."""
-    roster, tally, pace = await call.app.roster(), await call.app.tally(CAP), await call.app.paces("1m")
+    stats = call.app.stats
+    roster, tally, pace = await stats.roster(), await stats.tally(CAP), await stats.rates("1m")
     counts = {each.group: each for each in tally.groups}
     alive = roster.alive()
     rows = []

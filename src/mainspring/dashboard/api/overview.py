@@ -107,7 +107,7 @@ class Overview(Struct, frozen=True):
 async def overview(call: Call, params: OverviewQuery) -> Overview:
     """Return the overview."""
     app = call.app
-    tally, roster = await app.tally(CAP), await app.roster()
+    tally, roster = await app.stats.tally(CAP), await app.stats.roster()
     health = await call.services.readings.shown()
     failures = await app.messages.failures(limit=_FAILURES)
     oldest = [each.oldest_ready_at for each in tally.groups if each.oldest_ready_at is not None]
@@ -134,7 +134,7 @@ def _totals(tally: Tally) -> Totals:
 
 async def _groups(call: Call, counts: Sequence[Counts], roster: Roster) -> list[GroupShown]:
     paused = {each.name for each in roster.groups if each.paused_at is not None}
-    pace = await call.app.paces("1m")
+    pace = await call.app.stats.rates("1m")
     return [
         shown(
             GroupShown,

@@ -53,7 +53,7 @@ class Drain(ResumeWorker, frozen=True):
 
 async def workers(call: Call, _params: Nothing) -> WorkerList:
     """Return the workers, and what they have in hand."""
-    roster = await call.app.roster()
+    roster = await call.app.stats.roster()
     by_name = attrgetter("name", "app")
     rows, alive = sorted(roster.workers, key=by_name), sorted(roster.alive(), key=by_name)
     hands = await _hands(call, alive)

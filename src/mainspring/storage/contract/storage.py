@@ -161,7 +161,7 @@ class Measures(Protocol):
         """
         ...
 
-    async def paces(self, back: timedelta) -> Sums[str]:
+    async def rates(self, back: timedelta) -> Sums[str]:
         """Return the counts of each group, from the shortest spans: the present one, and the time ``back``."""
         ...
 

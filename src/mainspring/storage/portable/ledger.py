@@ -146,9 +146,9 @@ class SqlMeasures(SqlOperations):
         return Sums(self._values.read_instant(rows[0][0]), _counts(rows, self._values.read_instant))
 
     @operation("read")
-    def paces(self, back: timedelta) -> Script[Sums[str]]:
+    def rates(self, back: timedelta) -> Script[Sums[str]]:
         at = yield from self._read_clock()
-        rows = yield self._sql("measure_paces", min(SPANS), self._values.span(back), at)
+        rows = yield self._sql("measure_rates", min(SPANS), self._values.span(back), at)
         return Sums(self._values.read_instant(rows[0][0]), _counts(rows, str))
 
 

@@ -41,7 +41,7 @@ added AS (
 )
 SELECT count(*) FROM moved
 
--- name: measure_paces
+-- name: measure_rates
 -- $1 span in seconds, $2 how far back from the present span, $3 now. Rows as in measure_read.sql, with a group
 -- instead of a time.
 WITH clock AS MATERIALIZED (

@@ -8,7 +8,7 @@ INSERT INTO mainspring_measure (span, at, group_name, what, bin, count)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 ON CONFLICT (span, group_name, at, what, bin) DO UPDATE SET count = count + excluded.count
 
--- name: measure_paces
+-- name: measure_rates
 -- ?1 span in seconds, ?2 how far back from the present span, ?3 now. Rows as in measure_read, with a group instead of a time.
 SELECT clock.now, m.group_name, m.what, m.bin, sum(m.count)
 FROM (SELECT ?3 AS now) AS clock
