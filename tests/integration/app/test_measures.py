@@ -190,7 +190,7 @@ async def test_a_window_that_there_is_none_of_is_refused() -> None:
 async def test_an_app_that_is_not_open_says_so() -> None:
     app = Mainspring("memory://")
 
-    with pytest.raises(errors.NotOpen, match=r"app\.measures\(\)"):
+    with pytest.raises(errors.NotOpen, match=r"app\.stats\.measures\(\)"):
         await app.stats.measures()
     with pytest.raises(errors.NotOpen, match=r"app\.rates\(\)"):
         await app.stats.rates()
