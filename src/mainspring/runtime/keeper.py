@@ -16,7 +16,7 @@ from mainspring.model.message import Claim, Progress
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.handler import Run
 from mainspring.runtime.reports import RateLimitedLog
-from mainspring.runtime.service import StorageService, call_on
+from mainspring.runtime.service import ThreadService, call_on
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 
@@ -28,7 +28,7 @@ _HELD_REPORTED = 5.0
 """Seconds a handler may hold its transaction open before that is logged."""
 
 
-class Keeper(StorageService):
+class Keeper(ThreadService):
     """Extends every claim in hand, even while a handler blocks the worker's event loop (invariant 8).
 
     It detects lost claims and requested cancels, and reports them on the worker's loop. It also stores the progress of

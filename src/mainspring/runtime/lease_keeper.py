@@ -13,7 +13,7 @@ from datetime import timedelta
 from mainspring.model.errors import MainspringError
 from mainspring.model.lease import Hold, Renewal
 from mainspring.runtime.reports import RateLimitedLog
-from mainspring.runtime.service import FOREVER, StorageService
+from mainspring.runtime.service import FOREVER, ThreadService
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 
@@ -118,7 +118,7 @@ class Return:
     pause: float = _AGAIN
 
 
-class LeaseKeeper(StorageService):
+class LeaseKeeper(ThreadService):
     """Renews all held leases, in one trip, even while their holders' loops are blocked.
 
     It notifies the holder of a lease that is lost: the database has reported so, or has not replied in time.

@@ -189,10 +189,17 @@ def _finish(waiter: asyncio.Future[None]) -> None:
 
 
 class ThreadService(Service):
-    """Turns in its own thread from ``start`` to ``stop``; both may be called from any loop."""
+    """Turns in its own thread from ``start`` to ``stop``; both may be called from any loop.
 
-    def __init__(self, name: str, log: RateLimitedLog, clock: Clock) -> None:
+    It has connections of its own, because driver objects never cross loops (invariant 8).
+    """
+
+    def __init__(self, name: str, storage: Storage, log: RateLimitedLog, clock: Clock) -> None:
         super().__init__(name, log, clock)
+        self._shared = storage
+        self._storage = storage.sibling()
+        self._open: asyncio.AbstractEventLoop | None = None
+        """The loop on which it is open."""
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._over = False
@@ -222,8 +229,19 @@ class ThreadService(Service):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(ended.wait(), _PATIENCE)
 
+    async def opened(self) -> Storage:
+        """Return the storage, opened on the running loop."""
+        if self._open is not (loop := asyncio.get_running_loop()):
+            if self._open is not None:
+                self._storage = self._shared.sibling()  # its loop has ended, and its connections with it
+            await self._storage.open()
+            self._open = loop
+        return self._storage
+
     async def finish(self) -> None:
-        """Clean up on its own loop, after the last turn."""
+        """Close the storage on its own loop, after the last turn."""
+        if self._open is not None:
+            await self._storage.close()
 
     def _main(self) -> None:
         try:
@@ -250,31 +268,6 @@ class ThreadService(Service):
         self._own_loop = asyncio.get_running_loop()
         await self._loop()
         await self.finish()
-
-
-class StorageService(ThreadService):
-    """A thread with connections of its own, because driver objects never cross loops (invariant 8)."""
-
-    def __init__(self, name: str, storage: Storage, log: RateLimitedLog, clock: Clock) -> None:
-        super().__init__(name, log, clock)
-        self._shared = storage
-        self._storage = storage.sibling()
-        self._open: asyncio.AbstractEventLoop | None = None
-        """The loop on which it is open."""
-
-    async def opened(self) -> Storage:
-        """Return the storage, opened on the running loop."""
-        if self._open is not (loop := asyncio.get_running_loop()):
-            if self._open is not None:
-                self._storage = self._shared.sibling()  # its loop has ended, and its connections with it
-            await self._storage.open()
-            self._open = loop
-        return self._storage
-
-    async def finish(self) -> None:
-        """Close the storage."""
-        if self._open is not None:
-            await self._storage.close()
 
 
 def call_on(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *args: object) -> None:

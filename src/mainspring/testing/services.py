@@ -32,6 +32,8 @@ from mainspring.runtime.fetcher import Fetcher, FetcherContext
 from mainspring.runtime.fetchers import LimitedFetcher
 from mainspring.runtime.handler import Run
 from mainspring.runtime.reports import RateLimitedLog
+from mainspring.runtime.scheduler import Scheduler
+from mainspring.runtime.schedules.declarations import Scheduling
 from mainspring.runtime.service import FOREVER
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.settler import Origin, Settler
@@ -44,7 +46,6 @@ from mainspring.timing.clock import HandClock, ReplaceableClock
 
 if TYPE_CHECKING:
     from mainspring.app.schedule.recurring import Recurrences, Recurring
-    from mainspring.runtime.scheduler import Scheduler
 
 Enough = Callable[[], Awaitable[bool]]
 """Whether to stop here; evaluated once before anything runs, and after every run."""
@@ -284,9 +285,6 @@ class Services:
         is_known = recurrences is self._recurrences and [*map(id, scheduled)] == [*map(id, self._scheduled)]
         if self._scheduler is not None and is_known:
             return
-        from mainspring.runtime.scheduler import Scheduler
-        from mainspring.runtime.schedules.declarations import Scheduling
-
         options, self._recurrences, self._scheduled = self._app.options, recurrences, scheduled
         declared = {} if recurrences is None else recurrences.declared()
         scheduling = Scheduling(options.name, declared, options.version)
