@@ -124,7 +124,7 @@ class BulkRun:
         """The line in the audit (invariant 22): there before anything is changed, brought up to date in every batch."""
         verb, words = _NOTED[self._action]
         line = Line(0, words)
-        return replace(line, id=await self._storage.controls.noted(verb, self._subject, by, line.told))
+        return replace(line, id=await self._storage.controls.note(verb, self._subject, by, line.told))
 
     async def _do(self, picked: Picked, line: Line) -> int:
         controls = self._storage.controls

@@ -366,7 +366,7 @@ class QueueHeartbeat:
         if not reported:
             return
         try:
-            await storage.upkeep.farewell(seat(self._app, self.owner))
+            await storage.upkeep.deregister(seat(self._app, self.owner))
         except StorageError as error:
             _logger.debug("failed to deregister queues: %s", error)
 
