@@ -236,7 +236,7 @@ _DECLARATIONS = [
     ),
     Mutant(
         "the farewell of one start removes what another has declared",
-        file="storage/sqlite/sql/workers.sql#farewell_declared",
+        file="storage/sqlite/sql/workers.sql#deregister_declared",
         was=" AND start_id = ?2",
         becomes="",
         caught_by=f"{DECLARING}::test_a_farewell_of_one_start_leaves_what_another_of_the_same_name_has_declared",
@@ -396,9 +396,9 @@ _RETENTION = [
     ),
     Mutant(
         "dead letters are pruned a moment too early in PostgreSQL",
-        file="storage/postgres/sql/prune.sql#prune_dead",
-        was="WHERE $4::text IS NULL AND d.buried_at < ",
-        becomes="WHERE $4::text IS NULL AND d.buried_at <= ",
+        file="storage/postgres/sql/prune.sql",
+        was="WHERE $4::text IS NULL AND r.{column} < ",
+        becomes="WHERE $4::text IS NULL AND r.{column} <= ",
         caught_by=f"{PRUNE}::test_dead_letters_are_kept_for_ever_unless_a_time_is_given",
     ),
     Mutant(

@@ -42,7 +42,7 @@ def test_what_others_did_is_told_to_who_looks_at_messages(site: Site, visit: Ope
 
 def test_what_goes_on_elsewhere_is_told_and_followed(site: Site, visit: Opening) -> None:
     controls = site.do(site.app._connection.storage("a test")).controls
-    line = site.do(controls.noted("revive", "state dead, group take_order", "ada", "500 revived; goes on"))
+    line = site.do(controls.note("revive", "state dead, group take_order", "ada", "500 revived; goes on"))
     page = visit(site, "/dead", token=VIEWER)
 
     expect(page.locator(".history li")).to_be_visible()

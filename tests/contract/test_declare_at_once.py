@@ -70,7 +70,7 @@ async def test_what_the_old_one_alone_wanted_goes_in_the_next_round_after_its_fa
     await storage.upkeep.declare([new], NEW)
 
     before = await storage.upkeep.declare([new], again(NEW))
-    await storage.upkeep.farewell(OLD.worker, OLD.start_id)
+    await storage.upkeep.deregister(OLD.worker, OLD.start_id)
     after = await storage.upkeep.declare([new], again(NEW))
 
     assert before == DeclareResult()
@@ -82,7 +82,7 @@ async def test_an_older_version_removes_nothing_though_the_newer_one_is_gone(sto
     old, new = wish("a", version=1), wish("a", "b", version=2)
     await storage.upkeep.declare([old], OLD)
     await storage.upkeep.declare([new], NEW)
-    await storage.upkeep.farewell(NEW.worker, NEW.start_id)
+    await storage.upkeep.deregister(NEW.worker, NEW.start_id)
 
     await rounds(storage, SILENT_AFTER + MINUTE, (old, OLD))
     await storage.upkeep.declare([old])
@@ -142,7 +142,7 @@ async def test_after_an_outage_in_which_all_were_silent_nothing_is_removed(stora
 
 async def test_when_all_workers_are_down_nothing_is_removed(storage: Storage) -> None:
     await storage.upkeep.declare([wish("a", "b")], OLD)
-    await storage.upkeep.farewell(OLD.worker, OLD.start_id)
+    await storage.upkeep.deregister(OLD.worker, OLD.start_id)
 
     turn(storage, timedelta(days=3))
     await storage.upkeep.prune(Retention(), 1000)
@@ -153,7 +153,7 @@ async def test_when_all_workers_are_down_nothing_is_removed(storage: Storage) ->
 async def test_what_is_missing_is_put_back_and_said(storage: Storage) -> None:
     both = wish("a", "b")
     await storage.upkeep.declare([both], NEW)
-    await storage.upkeep.farewell(NEW.worker, NEW.start_id)  # as by a process of the same name that is no more
+    await storage.upkeep.deregister(NEW.worker, NEW.start_id)  # as by a process of the same name that is no more
     await storage.upkeep.declare([wish("a")])
 
     standing = await storage.upkeep.declare([both], again(NEW))
@@ -200,7 +200,7 @@ async def test_a_farewell_of_one_start_leaves_what_another_of_the_same_name_has_
     first, second = Declarer("shop/node", "1"), Declarer("shop/node", "2")
     await storage.upkeep.declare([wish("a")], first)
     await storage.upkeep.declare([wish("a", "b")], second)
-    await storage.upkeep.farewell("shop/node", "1")
+    await storage.upkeep.deregister("shop/node", "1")
 
     await storage.upkeep.declare([wish("a")], NEW)
 
@@ -211,7 +211,7 @@ async def test_a_group_that_only_the_other_version_has_is_left_alone(storage: St
     other = Declaration("audit", "shop", ("#",), "shop:audit", {}, 1)
     await storage.upkeep.declare([wish("a", version=1), other], OLD)
     await storage.upkeep.declare([wish("a", version=2)], NEW)
-    await storage.upkeep.farewell(OLD.worker, OLD.start_id)
+    await storage.upkeep.deregister(OLD.worker, OLD.start_id)
 
     await rounds(storage, 2 * SILENT_AFTER, (wish("a", version=2), NEW))
 

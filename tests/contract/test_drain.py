@@ -79,7 +79,7 @@ async def test_draining_is_audited(storage: Storage) -> None:
 
 async def test_who_is_not_there_cannot_be_drained(storage: Storage) -> None:
     await storage.upkeep.beat(beat())
-    await storage.upkeep.farewell("node-1")
+    await storage.upkeep.deregister("node-1")
 
     assert not await storage.controls.drain("node-1", "ann", "")
     assert not await storage.controls.resume_worker("node-1", "ann")

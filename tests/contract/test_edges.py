@@ -87,7 +87,7 @@ async def test_a_group_may_have_any_name(storage: Storage, name: str) -> None:
     roster = await storage.ledger.roster()
     assert (roster.groups[0].name, roster.groups[0].app, roster.workers[0].groups) == (name, name, (name,))
     assert (await storage.ledger.audit(None, 1))[0].by == name
-    await storage.upkeep.farewell(name)
+    await storage.upkeep.deregister(name)
     assert [await storage.controls.retire(name, name, 10) for _ in range(3)] == [2, 0, None]
 
 

@@ -123,7 +123,7 @@ async def test_counts_may_be_large(storage: Storage) -> None:
 async def test_what_a_worker_has_counted_stays_when_it_leaves(storage: Storage) -> None:
     await storage.upkeep.beat(beat(Measure("mailer", "done", 0, 5)))
 
-    await storage.upkeep.farewell("node-1")
+    await storage.upkeep.deregister("node-1")
 
     assert await by_time(storage) == [(NOON, "done", 0, 5)]
 

@@ -172,8 +172,8 @@ async def test_a_line_is_brought_up_to_date_with_every_batch_until_it_says_how_i
     dead = [await bury_one(storage) for _ in range(2)]
     later, ready = draft(group="mailer", delay=HOUR), draft(group="mailer")
     await publish(storage, later, ready)
-    other = await storage.controls.noted("other", "else", "bob", "0 done; goes on")
-    line = Line(await storage.controls.noted("steer", "state dead", "ann", "0 done; goes on"), "done", 3)
+    other = await storage.controls.note("other", "else", "bob", "0 done; goes on")
+    line = Line(await storage.controls.note("steer", "state dead", "ann", "0 done; goes on"), "done", 3)
 
     async def told() -> str:
         (latest, untouched) = await audited(storage)
@@ -202,7 +202,7 @@ async def test_a_line_that_has_been_pruned_holds_nothing_up(storage: Storage) ->
 
 
 async def test_what_is_noted_may_hold_any_character(storage: Storage) -> None:
-    await storage.controls.noted("revive", "state dead, group 日", "ann\x00", "4 revived \ud800")
+    await storage.controls.note("revive", "state dead, group 日", "ann\x00", "4 revived \ud800")
     ((by, action, subject, detail),) = await audited(storage)
     assert (action, subject) == ("revive", "state dead, group 日")
     assert (by.rstrip("\x00").removesuffix("\\x00"), detail.split()[:2]) == ("ann", ["4", "revived"])

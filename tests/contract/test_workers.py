@@ -68,7 +68,7 @@ async def test_a_worker_that_says_farewell_is_gone_and_its_work_stays_counted(st
     await storage.upkeep.beat(beat("node-1", mailer=GroupRuns(5, 1)))
     await storage.upkeep.beat(beat("node-2", mailer=GroupRuns(3, 0)))
 
-    await storage.upkeep.farewell("node-1")
+    await storage.upkeep.deregister("node-1")
 
     assert [worker.name for worker in (await storage.ledger.roster()).workers] == ["node-2"]
     assert ((await counts(storage)).handled, (await counts(storage)).failed) == (8, 1)
@@ -78,7 +78,7 @@ async def test_a_worker_may_come_back_under_its_name(storage: Storage) -> None:
     await declare(storage, "mailer")
     for _ in range(3):
         await storage.upkeep.beat(beat("node-1", mailer=GroupRuns(1, 1)))
-        await storage.upkeep.farewell("node-1")
+        await storage.upkeep.deregister("node-1")
 
     turn(storage, HOUR)
     await storage.upkeep.beat(beat("node-1"))
@@ -127,7 +127,7 @@ async def test_the_beats_of_every_start_are_counted(storage: Storage) -> None:
 
 
 async def test_an_unknown_worker_may_say_farewell(storage: Storage) -> None:
-    await storage.upkeep.farewell("nobody")
+    await storage.upkeep.deregister("nobody")
 
     assert (await storage.ledger.roster()).workers == ()
 

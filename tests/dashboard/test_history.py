@@ -37,13 +37,13 @@ async def test_what_goes_on_here_is_told_from_what_goes_on_elsewhere(scene: Scen
 
     async def work(progress: Any, stop: Any) -> int:
         controls = (await scene.app._connection.storage("a test")).controls
-        await controls.noted("revive", "state dead, group charge", "ada", "500 revived; goes on")
+        await controls.note("revive", "state dead, group charge", "ada", "500 revived; goes on")
         held.set()
         await go_on.wait()
         return 500
 
     controls = (await scene.app._connection.storage("a test")).controls
-    await controls.noted("revive", "state dead, group charge", "ada", "1500 revived; goes on")
+    await controls.note("revive", "state dead, group charge", "ada", "1500 revived; goes on")
     scene.dashboard._services.bulks.start("revive", Search(), "ada", work, "state dead, group charge")
     await held.wait()
     async with scene.viewer() as client:
@@ -69,7 +69,7 @@ async def test_what_goes_on_here_is_told_from_what_goes_on_elsewhere(scene: Scen
 )
 async def test_how_it_ended_is_told(scene: Scene, detail: str, state: str, error: str | None) -> None:
     controls = (await scene.app._connection.storage("a test")).controls
-    await controls.noted("run_now", "state live, group ship", "ada", detail)
+    await controls.note("run_now", "state live, group ship", "ada", detail)
 
     async with scene.viewer() as client:
         (row,) = await _past(client)
@@ -79,7 +79,7 @@ async def test_how_it_ended_is_told(scene: Scene, detail: str, state: str, error
 
 async def test_what_an_earlier_release_wrote_is_read(scene: Scene) -> None:
     controls = (await scene.app._connection.storage("a test")).controls
-    await controls.noted("hasten", "state live, group ship", "ada", "3 due now; ended")
+    await controls.note("hasten", "state live, group ship", "ada", "3 due now; ended")
 
     async with scene.viewer() as client:
         (row,) = await _past(client)
@@ -100,7 +100,7 @@ async def test_it_comes_in_pages(scene: Scene, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(bulk, "_AT_ONCE", 2)
     controls = (await scene.app._connection.storage("a test")).controls
     for number in range(5):
-        await controls.noted("cancel", "state ready", "ada", f"{number} cancelled or asked to stop; ended")
+        await controls.note("cancel", "state ready", "ada", f"{number} cancelled or asked to stop; ended")
         await scene.app.groups.pause("ship")
 
     async with scene.viewer() as client:

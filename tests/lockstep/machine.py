@@ -195,12 +195,12 @@ class Lockstep(Twins):
     def beat(self, beat: Beat, leaves: bool) -> None:
         self.alike(lambda storage: storage.upkeep.beat(beat))
         if leaves:
-            self.alike(lambda storage: storage.upkeep.farewell(beat.worker))
+            self.alike(lambda storage: storage.upkeep.deregister(beat.worker))
 
     @rule(declarer=drawing.declarers)
     def leave(self, declarer: Declarer | None) -> None:
         if declarer is not None:
-            self.alike(lambda storage: storage.upkeep.farewell(declarer.worker, declarer.start_id))
+            self.alike(lambda storage: storage.upkeep.deregister(declarer.worker, declarer.start_id))
 
     @rule(retention=drawing.retentions, limit=drawing.limits)
     def keep_up(self, retention: Retention, limit: int) -> None:
@@ -210,7 +210,7 @@ class Lockstep(Twins):
     @rule(retention=drawing.retentions, topic=st.sampled_from(drawing.PATTERNS))
     def purge(self, retention: Retention, topic: str) -> None:
         self.alike(lambda storage: storage.upkeep.prune(retention, 1000, topic))
-        self.alike(lambda storage: storage.controls.noted("purge", topic, "ann", "some"), lambda _: None)
+        self.alike(lambda storage: storage.controls.note("purge", topic, "ann", "some"), lambda _: None)
 
     # After every step
 
@@ -251,7 +251,7 @@ async def _everything(storage: Storage, ids: Sequence[UUID]) -> dict[str, Any]:
 
 async def _discarded_by_line(storage: Storage, which: DeadSelection, limit: int) -> int:
     """A batch of something larger, which has one line in the audit."""
-    line = Line(await storage.controls.noted("discard", "some", "ann", f"0 discarded; {UNFINISHED}"), "discarded")
+    line = Line(await storage.controls.note("discard", "some", "ann", f"0 discarded; {UNFINISHED}"), "discarded")
     discarded = await storage.controls.discard(which, line, limit)
     await storage.controls.amend(line.id, "ended")
     return discarded

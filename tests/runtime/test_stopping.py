@@ -135,7 +135,7 @@ async def test_a_worker_that_ends_in_good_order_leaves_the_roster_and_its_counts
     assert (roster.workers, counts.handled) == ((), 4)
 
 
-@pytest.mark.parametrize("broken", ["beat", "farewell"])
+@pytest.mark.parametrize("broken", ["beat", "deregister"])
 async def test_a_fault_of_our_own_does_not_keep_a_worker_from_ending(
     stage: Stage, broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

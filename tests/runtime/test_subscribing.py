@@ -17,7 +17,7 @@ async def test_what_the_start_of_a_worker_removes_is_logged(caplog: pytest.LogCa
     caplog.set_level(logging.INFO, "mainspring")
     storage, clock = MemoryStorage(), HandClock(datetime(2030, 1, 1, tzinfo=UTC))
     await storage.upkeep.declare([Declaration("mail", "shop", ("a", "b"), "shop:mail")], Declarer("shop/old", "1"))
-    await storage.upkeep.farewell("shop/old", "1")
+    await storage.upkeep.deregister("shop/old", "1")
     declarations = [Declaration("mail", "shop", ("a",), "shop:mail")]
     subscribing = Subscribing(storage.upkeep, declarations, Declarer("shop/new", "2"), RateLimitedLog(clock), clock)
 

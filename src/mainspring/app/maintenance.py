@@ -111,7 +111,7 @@ class Operations:
         finally:
             # Also after an error: every removal is audited.
             if total.total:
-                await storage.controls.noted("purge", topic or "all topics", by, _counted(total))
+                await storage.controls.note("purge", topic or "all topics", by, _counted(total))
         return replace(total, last=None)
 
     async def audit(self, cursor: str | None, limit: int) -> Page[AuditView]:
@@ -122,7 +122,7 @@ class Operations:
 
     async def note(self, action: str, subject: str, by: str, detail: str) -> None:
         """See ``Mainspring.note``."""
-        await (await self._connection.storage("app.note()")).controls.noted(action, subject, by, detail)
+        await (await self._connection.storage("app.note()")).controls.note(action, subject, by, detail)
 
 
 def _counted(removed: Pruned) -> str:

@@ -174,7 +174,7 @@ class Reporting(Service):
         if self._unsent is not None:
             await self._report(now)
         await self._report(now)
-        await self._upkeep.farewell(*self._by)
+        await self._upkeep.deregister(*self._by)
 
     async def _report(self, now: float) -> None:
         # Making the beat takes the counts out of the meter: one that fails is sent again unchanged.

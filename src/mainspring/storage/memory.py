@@ -74,7 +74,6 @@ class MemoryStorage(SqlStorage):
         return MemoryLender(size)
 
     def sibling(self) -> MemoryStorage:
-        """See ``Storage.sibling``."""
         return MemoryStorage(_gateway=self.gateway)
 
 
@@ -87,7 +86,6 @@ class _HandClock:
 
     @property
     def now(self) -> datetime | None:
-        """See ``Clocked.now``."""
         if self.hand_set is not None or self._clock is None:
             return self.hand_set
         return self._clock.now()
@@ -211,7 +209,6 @@ class MemorySchema(SqliteSchema):
     """``Schema`` of a database without a file."""
 
     async def examine(self, _tolerances: Tolerances, _host: Callable[[], datetime]) -> list[Symptom]:
-        """See ``Schema.examine``."""
         return []
 
 
@@ -231,7 +228,6 @@ class MemoryDoorbell:
         return "watch"
 
     def listen(self, rung: Callable[[str], None]) -> None:
-        """See ``Doorbell.listen``."""
         listener = _Listener(rung, asyncio.get_running_loop())
         self._gateway.listen(listener)
         self._own.append(listener)
@@ -243,7 +239,6 @@ class MemoryDoorbell:
         """See ``Doorbell.disarm``. Nothing to do."""
 
     async def ring(self) -> None:
-        """See ``Doorbell.ring``."""
         await self._gateway.run(self._ring(), "write")
 
     async def rouse(self) -> None:
@@ -281,11 +276,11 @@ class _Listener:
             if waiting:
                 return
             try:
-                self._loop.call_soon_threadsafe(self._tell)
+                self._loop.call_soon_threadsafe(self._call)
             except RuntimeError:  # the loop is closed
                 self._groups.clear()
 
-    def _tell(self) -> None:
+    def _call(self) -> None:
         with self._lock:
             groups = list(self._groups)
             self._groups.clear()
@@ -300,15 +295,12 @@ class MemoryLender:
         self.size: int = size
 
     def lend(self) -> AbstractAsyncContextManager[Any]:
-        """See ``Lender.lend``."""
         _refuse()
 
     def lend_blocking(self) -> AbstractContextManager[Any]:
-        """See ``Lender.lend_blocking``."""
         _refuse()
 
     def check(self, *, blocking: bool) -> None:  # noqa: ARG002 - neither kind
-        """See ``Lender.check``."""
         _refuse()
 
     async def close(self) -> None:

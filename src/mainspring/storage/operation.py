@@ -52,7 +52,6 @@ class Nowhere:
     """A ``Gateway`` without a database, for scripts that only run on the caller's connection."""
 
     async def run(self, script: Script[R], lane: Lane) -> R:
-        """See ``Gateway.run``."""
         raise AssertionError(f"{script!r} for the lane {lane!r} has no database to run on: run it on the caller's")
 
 

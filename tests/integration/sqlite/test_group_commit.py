@@ -33,7 +33,7 @@ class Bench:
         self.told += 1
 
     def put(self, script: Script[object], *, tells: bool = False) -> asyncio.Future[object]:
-        unit = Unit(script, asyncio.get_running_loop(), tells=tells)
+        unit = Unit(script, asyncio.get_running_loop(), notifies=tells)
         self.writer.put(unit)
         return unit.future
 

@@ -124,7 +124,7 @@ class BulkRun:
         """Write the line in the audit before anything is changed (invariant 22); every batch updates it."""
         verb, words = _AUDITED[self._action]
         line = Line(0, words)
-        return replace(line, id=await self._storage.controls.noted(verb, self._subject, by, line.detail))
+        return replace(line, id=await self._storage.controls.note(verb, self._subject, by, line.detail))
 
     async def _do(self, picked: Picked, line: Line) -> int:
         controls = self._storage.controls

@@ -166,7 +166,7 @@ class Messages(Renamed):
 
     async def _cancel_message(self, storage: Storage, id: UUID, by: str, reason: str) -> Cancelled:
         # Before it is cancelled: an action may be audited and then fail, and never runs unaudited.
-        await storage.controls.noted("cancel", f"message {id}", by, reason)
+        await storage.controls.note("cancel", f"message {id}", by, reason)
         return await self._publisher.cancel(id, None, reason, None)
 
     async def run_now(self, which: Pick | Iterable[Pick], *, by: str = "app") -> int:
@@ -215,7 +215,7 @@ class Messages(Renamed):
             draft = replace(draft, group=group)
         detail = [f"message {draft.id}", *([f"copy of {cause}"] if cause else []), *([f"for {group}"] if group else [])]
         # Before it is stored: an action may be audited and then fail, and never runs unaudited.
-        await storage.controls.noted("publish", draft.topic, by, ", ".join(detail))
+        await storage.controls.note("publish", draft.topic, by, ", ".join(detail))
         return await self._publisher.store(draft, {}, "app.messages.publish()")
 
 

@@ -385,7 +385,7 @@ class QueueHeartbeat:
         if not reported:
             return
         try:
-            await storage.upkeep.farewell(roster_name(self._app, self.owner))
+            await storage.upkeep.deregister(roster_name(self._app, self.owner))
         except StorageError as error:
             _logger.debug("failed to deregister queues: %s", error)
 

@@ -231,7 +231,7 @@ class Ledger(Protocol):
 class Controls(Protocol):
     """Actions of an operator. Every call is audited with ``by``, in the same transaction.
 
-    Where ``by`` is a ``Line`` that ``noted`` made, the call is one batch of many, and updates that line.
+    Where ``by`` is a ``Line`` that ``note`` made, the call is one batch of many, and updates that line.
     """
 
     async def pause(self, group: str, by: str, reason: str) -> bool:
@@ -287,7 +287,7 @@ class Controls(Protocol):
         """Let a worker claim again. False: there is no such worker."""
         ...
 
-    async def noted(self, action: str, subject: str, by: str, detail: str) -> int:
+    async def note(self, action: str, subject: str, by: str, detail: str) -> int:
         """Add a line to the audit for an action in any number of batches. Returns its id."""
         ...
 

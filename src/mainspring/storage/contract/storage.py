@@ -86,7 +86,7 @@ class Upkeep(Protocol):
         """Make the groups and their subscriptions known. The same declaration again changes nothing.
 
         A subscription that is not declared here any more is removed when no other live process has declared it, and no
-        newer version has declared the group (invariant 26). A process is live until its farewell, except after a
+        newer version has declared the group (invariant 26). A process is live until it deregisters, except after a
         silence of ``SILENT_AFTER`` while ``declarer`` was not silent. A declaration without a ``declarer`` counts until
         the app makes another one, or for as long as a silent worker is kept. Handler and options are those of the
         newest version, among equal ones of the latest start.
@@ -103,7 +103,7 @@ class Upkeep(Protocol):
         """
         ...
 
-    async def farewell(self, worker: str, start_id: str = "") -> None:
+    async def deregister(self, worker: str, start_id: str = "") -> None:
         """Take a worker that stops in good order off the roster. Declarations of this start count no more."""
         ...
 

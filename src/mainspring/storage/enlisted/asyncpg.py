@@ -36,8 +36,8 @@ class EnlistedAsyncpg:
         except asyncpg.PostgresError as error:
             # A failed transaction cannot be asked for the database's name.
             database = getattr(getattr(self._connection, "_params", None), "database", None)
-            if told := explained(error, error.sqlstate, database):
-                raise told from error
+            if explanation := explained(error, error.sqlstate, database):
+                raise explanation from error
             raise
         return rows
 

@@ -25,24 +25,24 @@ class EnlistedDjango:
         _check(handle, engine)
         self._handle = handle
         self._committed = committed
-        self._told = False
+        self._registered = False
         self._driver = _DRIVERS[engine](handle)
 
     def execute(self, statement: Statement) -> Sequence[Row]:
         """Run it in the transaction that ``atomic`` has begun."""
         with self._handle.wrap_database_errors:
             rows = self._driver.execute(statement)
-        if not self._told:
-            self._told = True
-            self._tell_after_commit()
+        if not self._registered:
+            self._registered = True
+            self._register_for_commit()
         return rows
 
-    def _tell_after_commit(self) -> None:
+    def _register_for_commit(self) -> None:
         handle = self._handle
         if not handle.in_atomic_block:  # transactions are managed by hand, where Django hears of no commit
             return
         around = set(handle.savepoint_ids)
-        known = (told == self._committed and within <= around for within, told, *_ in handle.run_on_commit)
+        known = (callback == self._committed and within <= around for within, callback, *_ in handle.run_on_commit)
         if not any(known):
             handle.on_commit(self._committed, robust=True)
 
@@ -63,8 +63,8 @@ class _Sqlite:
         try:
             return self._enlisting.rows(self._cursor, statement)
         except self._handle.Database.Error as error:
-            if told := self._enlisting.missing(error, str(self._handle.settings_dict["NAME"])):
-                raise told from error
+            if explanation := self._enlisting.missing(error, str(self._handle.settings_dict["NAME"])):
+                raise explanation from error
             raise
 
 

@@ -63,11 +63,11 @@ def explained(error: BaseException, state: str | None, database: str | None) -> 
         return None
     from mainspring.storage.postgres.dialect import PACKAGE  # the app imports this module, whatever its database
 
-    said = str(error).strip().partition("\n")[0]
+    text = str(error).strip().partition("\n")[0]
     return SchemaMissing(
         0,
         migrations(PACKAGE)[-1].number,
-        f"the database {database or '(unknown)'!r} that tx= is connected to has no Mainspring tables ({said}): run "
-        f"`mainspring migrate{flags(said)}` on it. If it is another database than the app's, connect to the app's "
+        f"the database {database or '(unknown)'!r} that tx= is connected to has no Mainspring tables ({text}): run "
+        f"`mainspring migrate{flags(text)}` on it. If it is another database than the app's, connect to the app's "
         "own: a message can only be part of a transaction of its own database",
     )

@@ -119,6 +119,6 @@ def _is_silent(cursor: psycopg.RawCursor[Any] | psycopg.AsyncRawCursor[Any]) -> 
 
 
 def _explain(error: psycopg.Error, connection: Handle) -> NoReturn:
-    if told := explained(error, error.sqlstate, None if connection.closed else connection.info.dbname):
-        raise told from error
+    if explanation := explained(error, error.sqlstate, None if connection.closed else connection.info.dbname):
+        raise explanation from error
     raise error

@@ -176,8 +176,8 @@ def _rows(connection: Connection, statement: Statement) -> Sequence[Row]:
         result = connection.exec_driver_sql(sql, args)
         return result.fetchall() if result.returns_rows else ()
     except exc.DBAPIError as error:
-        if told := _explained(error.orig, connection):
-            raise told from error
+        if explanation := _explained(error.orig, connection):
+            raise explanation from error
         raise
 
 

@@ -156,7 +156,6 @@ class SqlStorage:
         self._ping = operations.ping
 
     async def ping(self) -> timedelta:
-        """See ``Storage.ping``."""
         start = time.perf_counter()
         await self._ping()
         return timedelta(seconds=time.perf_counter() - start)

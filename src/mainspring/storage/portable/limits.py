@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from mainspring.model.limits import LimitedClaim, Limits, Rate
 from mainspring.model.message import Claim, ClaimRequest, Delivery, Scan
-from mainspring.storage.operation import Operation, operation
-from mainspring.storage.portable.dialect import SqlOperations
+from mainspring.storage.operation import Now, Operation, operation
+from mainspring.storage.portable.dialect import SqlOperations, Statements
 from mainspring.storage.script import Script
 
 WHOLE_GROUP = ""
 """Stands for the whole group where claims are counted by key; no key is empty."""
 KEYS = 200
 """How many keys one call visits, so that ten thousand keys do not slow it down."""
-DEPTH = 100
+_DEPTH = 100
 """How many deliveries of one key are examined for one that may go first."""
 _SHORTEST_WINDOW, _LONGEST_WINDOW = 20, 200
 
@@ -166,56 +166,64 @@ class Found(NamedTuple):
     """When the first comes due of those that are not."""
 
 
-class LimitDialect(Protocol):
+class LimitDialect(ABC):
     """The statements of one call, under the limits of one group."""
 
+    def __init__(self, sql: Statements, group: str, limits: Limits, owner: str, hold: timedelta, now: Now) -> None:
+        self._sql = sql
+        self._group = group
+        self._limits = limits
+        self._owner = owner
+        self._hold = hold
+        self._at: Any = now
+        self._skips = limits.on_failure == "skip"
+        self._depth = 1 if limits.ordered and not self._skips else _DEPTH
+
+    @abstractmethod
     def turn(self) -> Script[None]:
         """Lock the limits of the group to the end of the transaction: later statements see all earlier claims."""
-        ...
 
+    @abstractmethod
     def due(self, scans: Sequence[Scan], breadth: int) -> Script[Found | None]:
         """Read the first due deliveries and what is held; None where the group is paused."""
-        ...
 
+    @abstractmethod
     def lapsed(self, *, accused: bool, aside: Collection[Claim]) -> Script[tuple[datetime, list[Candidate]]]:
         """Read the time and the oldest lapsed claims, as by ``reap``; none where the group is paused."""
-        ...
 
+    @abstractmethod
     def keyless(self, scans: Sequence[Scan], most: int) -> Script[list[Candidate]]:
         """Read the first that are due and have no key, up to ``most``: they wait for no other."""
-        ...
 
     def next_keys(self, after: str) -> Script[list[str]]:
         """Read the next ``KEYS`` keys that have deliveries, in order."""
-        ...
+        return [key for (key,) in (yield self._sql("limited_next_keys", self._group, after, KEYS))]
 
+    @abstractmethod
     def heads(self, keys: Sequence[str], most: int) -> Script[list[Candidate]]:
         """Read the first due and unheld of each key, up to ``most``; under an order only its very first."""
-        ...
 
+    @abstractmethod
     def spent(self, keys: Sequence[str]) -> Script[list[Spent]]:
         """Read the claims under these keys that still count; the empty key is the whole group."""
-        ...
 
+    @abstractmethod
     def hold(self, seqs: Sequence[int], *, lapsed: bool = False) -> Script[list[Delivery]]:
         """Claim these, in this order, and count them where there is a rate; leave out what is gone or locked."""
-        ...
 
 
 class SqlLimits(SqlOperations):
     """``Mailbox.claim_limited`` and ``Mailbox.reap_limited``, for every SQL database."""
 
     reap: Operation[..., Delivery | None]
-
-    @abstractmethod
-    def _limited(self, group: str, limits: Limits, owner: str, hold: timedelta) -> LimitDialect:
-        """Return the statements of one call."""
+    _limited: type[LimitDialect]
 
     @operation("limited")
     def claim_limited(
         self, want: ClaimRequest, limits: Limits, after: str | None, owner: str, hold: timedelta
     ) -> Script[LimitedClaim]:
-        return claim_limited(self._limited(want.group, limits, owner, hold), want, limits, after)
+        step = self._limited(self._sql, want.group, limits, owner, hold, self.now)
+        return claim_limited(step, want, limits, after)
 
     @operation("limited")
     def reap_limited(
@@ -230,7 +238,8 @@ class SqlLimits(SqlOperations):
     ) -> Script[Delivery | None]:
         if not limits.is_rated:
             return self.reap.script([group], owner, hold, accused=accused, aside=aside)
-        return reap_limited(self._limited(group, limits, owner, hold), limits, accused=accused, aside=aside)
+        step = self._limited(self._sql, group, limits, owner, hold, self.now)
+        return reap_limited(step, limits, accused=accused, aside=aside)
 
 
 def claim_limited(step: LimitDialect, want: ClaimRequest, limits: Limits, after: str | None) -> Script[LimitedClaim]:

@@ -100,7 +100,6 @@ class PostgresStorage(SqlStorage):
         self._gateway.open()
 
     async def close(self) -> None:
-        """See ``Storage.close``."""
         await self._bell.hang_up()
         await self._gateway.close()
 
@@ -109,7 +108,6 @@ class PostgresStorage(SqlStorage):
         return PostgresOperationSet(self._names, gateway or Nowhere(), clock or self._clock)
 
     def lender(self, size: int) -> PostgresLender:
-        """See ``Storage.lender``."""
         patience = self._timeout.total_seconds()
         return PostgresLender(self._source, size, patience, self._driver, lambda: self._gateway.pooled)
 

@@ -25,21 +25,17 @@ class AsyncpgConnection(_Connection):
     """``Connection``: what the hot path calls is asyncpg's own, nothing stands in between."""
 
     async def listen(self, ears: Ears, lost: Callable[[], None]) -> None:
-        """See ``Connection.listen``."""
         self.add_termination_listener(lambda _connection: lost())
-        for channel, told in ears.items():
-            await self.add_listener(channel, _ear(told))
+        for channel, listener in ears.items():
+            await self.add_listener(channel, _ear(listener))
 
     def major(self) -> int:
-        """See ``Connection.major``."""
         return self.get_server_version().major
 
     def server_pid(self) -> int:
-        """See ``Connection.server_pid``."""
         return self.get_server_pid()
 
     async def hang_up(self) -> None:
-        """See ``Connection.hang_up``."""
         if self.is_closed():
             return
         try:
@@ -54,7 +50,6 @@ class AsyncpgDriver:
     errors: tuple[type[Exception], ...] = _ERRORS
 
     async def connect(self, dsn: str, settings: Mapping[str, str] | None, patience: float) -> Connection:
-        """See ``Driver.connect``."""
         pooled: dict[str, Any] = {"statement_cache_size": 0} if settings is None else {}
         try:
             return await asyncpg.connect(
@@ -76,11 +71,10 @@ class AsyncpgDriver:
             raise
 
     def refusal(self, error: BaseException) -> Refusal | None:
-        """See ``Driver.refusal``."""
         if not isinstance(error, asyncpg.PostgresError):
             return None
         return Refusal(error.sqlstate or "", isinstance(error, asyncpg.InvalidCachedStatementError))
 
 
-def _ear(told: Callable[[str], None]) -> Callable[[Any, int, str, Any], None]:
-    return lambda _connection, _pid, _channel, payload: told(payload)
+def _ear(listener: Callable[[str], None]) -> Callable[[Any, int, str, Any], None]:
+    return lambda _connection, _pid, _channel, payload: listener(payload)

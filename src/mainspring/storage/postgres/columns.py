@@ -64,23 +64,18 @@ class PostgresValues:
     """``Values`` on PostgreSQL: drivers write and read nearly all of them."""
 
     def id(self, id: UUID) -> UUID:
-        """See ``Values.id``."""
         return id
 
     def instant(self, at: datetime | None) -> datetime | None:
-        """See ``Values.instant``."""
         return at
 
     def micros(self, at: datetime | None) -> int | None:
-        """See ``Values.micros``."""
         return None if at is None else (at - EPOCH) // timedelta(microseconds=1)
 
     def span(self, length: timedelta | None) -> timedelta | None:
-        """See ``Values.span``."""
         return length
 
     def text(self, text: str) -> str:
-        """See ``Values.text``."""
         return clean(text)
 
     def needle(self, text: str) -> str:
@@ -108,15 +103,12 @@ class PostgresValues:
         return columns(rows, width)
 
     def read_instant(self, column: datetime) -> datetime:
-        """See ``Values.read_instant``."""
         return column
 
     def read_span(self, column: timedelta) -> timedelta:
-        """See ``Values.read_span``."""
         return column
 
     def fields(self, kind: type, row: Row) -> Row:  # noqa: ARG002 - one for every dialect
-        """See ``Values.fields``."""
         return row
 
 
@@ -194,7 +186,7 @@ def of_settlements(settlements: Sequence[Settlement]) -> tuple[list[Any], ...]:
     return seqs, epochs, ids, names, keeps, tooks, delays, *cleaned, places, _filled(causes)
 
 
-def apart(settlements: Iterable[Settlement]) -> list[list[Settlement]]:
+def in_batches(settlements: Iterable[Settlement]) -> list[list[Settlement]]:
     """The settlements in batches, none of which has two claims on one delivery: one of them is not ours any more."""
     batches: list[list[Settlement]] = []
     met = Counter[int]()

@@ -80,7 +80,7 @@ class PostgresControls(PostgresOperations):
         return bool((yield self._sql("drain", *args)))
 
     @operation("write")
-    def noted(self, action: str, subject: str, by: str, detail: str) -> Script[int]:
+    def note(self, action: str, subject: str, by: str, detail: str) -> Script[int]:
         rows = yield self._note(self.now, Note(by, action, detail), subject)
         line: int = rows[0][0]
         return line

@@ -54,15 +54,13 @@ class PostgresDoorbell:
         self._ear = secrets.token_hex(6)
         self._token = ""
         self._heard = asyncio.Event()
-        self._said_at = -_LINE_EVERY
+        self._logged_at = -_LINE_EVERY
 
     @property
     def mode(self) -> BellMode:
-        """See ``Doorbell.mode``."""
         return self._mode
 
     def listen(self, rung: Callable[[str], None]) -> None:
-        """See ``Doorbell.listen``."""
         self._listeners.append(rung)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._watch(), name="mainspring doorbell")
@@ -73,16 +71,13 @@ class PostgresDoorbell:
             await self._run("bell_arm", sorted(groups), self._ear, ARMED_FOR, self._owner.now)
 
     async def disarm(self, groups: Collection[str]) -> None:
-        """See ``Doorbell.disarm``."""
         if groups and self._mode == "notify":
             await self._run("bell_disarm", sorted(groups), self._ear, self._owner.now)
 
     async def ring(self) -> None:
-        """See ``Doorbell.ring``."""
         await self._run("bell_ring", self._names.channel, "")
 
     async def rouse(self) -> None:
-        """See ``Doorbell.rouse``."""
         await self._run("bell_rouse", self._names.channel, self._owner.now)
 
     async def hang_up(self) -> None:
@@ -110,7 +105,7 @@ class PostgresDoorbell:
                 await self._hold(connection)
             except Exception as error:  # noqa: BLE001 - whatever it is, the bell comes back
                 pause = _FIRST_PAUSE if self._mode == "notify" else min(pause * 2, _LONGEST_PAUSE)
-                self._say(error)
+                self._warn(error)
             finally:
                 self._mode = "poll"
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
@@ -119,13 +114,13 @@ class PostgresDoorbell:
         lost = asyncio.Event()
         try:
             async with asyncio.timeout(_HEARD_WITHIN):
-                ears = {self._names.channel: self._tell, self._names.proof_channel: self._on_proof}
+                ears = {self._names.channel: self._call, self._names.proof_channel: self._on_proof}
                 await connection.listen(ears, lost.set)
             while not lost.is_set():
                 proven = await self._prove(connection)
                 if proven and self._mode == "poll":
                     self._mode = "notify"
-                    self._tell("")  # something may have been rung in between
+                    self._call("")  # something may have been rung in between
                 elif not proven:
                     self._mode = "poll"
                 with contextlib.suppress(TimeoutError):
@@ -144,7 +139,7 @@ class PostgresDoorbell:
                 await self._heard.wait()
         except TimeoutError:
             if self._mode == "notify":
-                self._say(TimeoutError("the bell does not hear itself"))
+                self._warn(TimeoutError("the bell does not hear itself"))
             return False
         return True
 
@@ -152,13 +147,13 @@ class PostgresDoorbell:
         if token == self._token:
             self._heard.set()
 
-    def _tell(self, group: str) -> None:
+    def _call(self, group: str) -> None:
         for rung in tuple(self._listeners):
             rung(group)
 
-    def _say(self, error: Exception) -> None:
+    def _warn(self, error: Exception) -> None:
         now = time.monotonic()
-        if now - self._said_at >= _LINE_EVERY:
-            self._said_at = now
+        if now - self._logged_at >= _LINE_EVERY:
+            self._logged_at = now
             ours = error if isinstance(error, StorageError) else self._gateway.translated(error)
             _log.warning("the doorbell is away, polling instead: %s", ours)

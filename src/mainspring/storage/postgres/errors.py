@@ -40,17 +40,17 @@ def translated(
     if refusal is not None:
         if refusal.state in _NO_TABLES:
             return SchemaMissing(0, migrations(PACKAGE)[-1].number, flags=flags(str(error)))
-        said = f"PostgreSQL says {_scrubbed(str(error), secrets)} ({refusal.state})"
+        text = f"PostgreSQL says {_scrubbed(str(error), secrets)} ({refusal.state})"
         if refusal.state == _NOT_GRANTED:
-            return NotGranted(said)
+            return NotGranted(text)
         passes = _passes(refusal) or (renews and refusal.state.startswith(_CREDENTIALS))
-        return StorageUnavailable(said) if passes else StorageError(said)
+        return StorageUnavailable(text) if passes else StorageError(text)
     if isinstance(error, UnicodeError):
         return StorageError(f"a value cannot be stored: {_scrubbed(str(error), secrets)}")
     if isinstance(error, TimeoutError):
         return StorageUnavailable("PostgreSQL did not answer in time")
-    said = _scrubbed(str(error), secrets) or type(error).__name__
-    return StorageUnavailable(f"PostgreSQL cannot be reached: {said}")
+    text = _scrubbed(str(error), secrets) or type(error).__name__
+    return StorageUnavailable(f"PostgreSQL cannot be reached: {text}")
 
 
 def is_lasting(refusal: Refusal | None) -> bool:

@@ -118,9 +118,9 @@ class UrlSource:
 def _databases(dsn: str) -> set[str]:
     """Each name of a database in a URL: which of several counts is up to the driver. Without any, it is the user's."""
     parts = urlsplit(dsn)
-    said = parse_qs(parts.query)
-    named = {unquote(parts.path.removeprefix("/")), *said.get("dbname", ()), *said.get("database", ())} - {""}
-    return named or {os.environ.get("PGDATABASE") or said.get("user", [unquote(parts.username or "")])[-1]}
+    options = parse_qs(parts.query)
+    named = {unquote(parts.path.removeprefix("/")), *options.get("dbname", ()), *options.get("database", ())} - {""}
+    return named or {os.environ.get("PGDATABASE") or options.get("user", [unquote(parts.username or "")])[-1]}
 
 
 class Line:

@@ -18,9 +18,9 @@ def examine(
     names: Names, version: int, tolerances: Tolerances, host: Callable[[], datetime], served_by: int | None = None
 ) -> Script[list[Symptom]]:
     """See ``Schema.examine``. ``served_by`` is the reported process of this connection."""
-    asked = host()
+    before = host()
     ((now, pid, in_recovery, vacuums, role, database),) = yield names("examine_server")
-    found = [of_clocks(now - _middle(asked, host()), tolerances)]
+    found = [of_clocks(now - _middle(before, host()), tolerances)]
     if in_recovery:
         summary = "the server is a standby, which only reads: nothing can be published or handled"
         found.append(
@@ -174,12 +174,12 @@ def _of_indexes(indexes: Sequence[Row], names: Names, version: int) -> Iterator[
 
 def _span(seconds: float) -> str:
     """A length of time in its two largest units."""
-    left, said = max(seconds, 0.0), []
+    left, units = max(seconds, 0.0), []
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         count, left = divmod(left, size)
         if count:
-            said.append(f"{count:.0f} {unit}")
-    return " ".join(said[:2]) or f"{left:.1f} s"
+            units.append(f"{count:.0f} {unit}")
+    return " ".join(units[:2]) or f"{left:.1f} s"
 
 
 def _quoted(text: str) -> str:

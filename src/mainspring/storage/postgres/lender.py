@@ -55,7 +55,6 @@ class PostgresLender:
         self._closed = False
 
     def check(self, *, blocking: bool) -> None:
-        """See ``Lender.check``."""
         if blocking:
             _psycopg(_PLAIN)
         else:
@@ -63,7 +62,6 @@ class PostgresLender:
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[Any]:
-        """See ``Lender.lend``."""
         async with self._turns:
             connection, block = await self._begun()
             try:
@@ -83,7 +81,6 @@ class PostgresLender:
 
     @contextmanager
     def lend_blocking(self) -> Iterator[Any]:
-        """See ``Lender.lend_blocking``."""
         with self._threads:
             connection, block = self._begun_blocking()
             try:

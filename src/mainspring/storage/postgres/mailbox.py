@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from mainspring.model.join import Join, as_members
-from mainspring.model.limits import Limits, Rate
+from mainspring.model.limits import Rate
 from mainspring.model.message import (
     REPLACED,
     Cancelled,
@@ -29,7 +29,7 @@ from mainspring.model.verdict import Done, Settlement
 from mainspring.model.worker import shown
 from mainspring.storage.contract import Keyed
 from mainspring.storage.operation import Now, operation
-from mainspring.storage.portable.limits import DEPTH, KEYS, Candidate, Found, Spent, SqlLimits
+from mainspring.storage.portable.limits import Candidate, Found, LimitDialect, Spent, SqlLimits
 from mainspring.storage.portable.timetable import written_draft
 from mainspring.storage.postgres import columns
 from mainspring.storage.postgres.columns import plain_id
@@ -106,25 +106,18 @@ def _plain(id: object) -> UUID:
     return UUID(int=plain_id(id).int)
 
 
-class PostgresLimits:
+class PostgresLimits(LimitDialect):
     """``LimitDialect`` for PostgreSQL."""
 
-    def __init__(self, names: Names, group: str, limits: Limits, owner: str, hold: timedelta, now: Now) -> None:
-        self._sql = names
-        self._group = group
-        self._limits = limits
-        self._owner = owner
-        self._hold = hold
-        self._now = now
+    _sql: Names
 
     def turn(self) -> Script[None]:
-        """See ``LimitDialect.turn``. It is a statement of its own, so that the next one has a snapshot of its own."""
+        """It is a statement of its own, so that the next one has a snapshot of its own."""
         yield self._sql.opening("limited_turn", self._group)
 
     def due(self, scans: Sequence[Scan], breadth: int) -> Script[Found | None]:
-        """See ``LimitDialect.due``."""
         levels, sinces = [scan.priority for scan in scans], [scan.since for scan in scans]
-        rows = yield self._sql("limited_due", self._group, levels, sinces, breadth, self._now)
+        rows = yield self._sql("limited_due", self._group, levels, sinces, breadth, self._at)
         found: dict[str, list[Row]] = {}
         for row in rows:
             found.setdefault(row[0], []).append(row)
@@ -138,37 +131,26 @@ class PostgresLimits:
         )
 
     def lapsed(self, *, accused: bool, aside: Collection[Claim]) -> Script[tuple[datetime, list[Candidate]]]:
-        """See ``LimitDialect.lapsed``."""
         ours = [claim.id for claim in aside]
-        args = (self._group, _LAPSED, self._now, accused, self._owner, ours)
+        args = (self._group, _LAPSED, self._at, accused, self._owner, ours)
         rows = yield self._sql("limited_lapsed", *args)
         return rows[0][0], [Candidate(seq, key) for _, seq, key in rows if seq is not None]
 
     def keyless(self, scans: Sequence[Scan], most: int) -> Script[list[Candidate]]:
-        """See ``LimitDialect.keyless``."""
         levels = [scan.priority for scan in scans]
-        rows = yield self._sql("limited_keyless", self._group, levels, most, self._now)
+        rows = yield self._sql("limited_keyless", self._group, levels, most, self._at)
         return [Candidate(seq, None) for (seq,) in rows]
 
-    def next_keys(self, after: str) -> Script[list[str]]:
-        """See ``LimitDialect.next_keys``."""
-        return [key for (key,) in (yield self._sql("limited_next_keys", self._group, after, KEYS))]
-
     def heads(self, keys: Sequence[str], most: int) -> Script[list[Candidate]]:
-        """See ``LimitDialect.heads``."""
-        limits, skips = self._limits, self._limits.on_failure == "skip"
-        depth = 1 if limits.ordered and not skips else DEPTH
-        args = (self._group, list(keys), limits.ordered, skips, depth, most, self._now)
+        args = (self._group, list(keys), self._limits.ordered, self._skips, self._depth, most, self._at)
         return [Candidate(*row) for row in (yield self._sql("limited_heads", *args))]
 
     def spent(self, keys: Sequence[str]) -> Script[list[Spent]]:
-        """See ``LimitDialect.spent``."""
-        return [Spent(*row) for row in (yield self._sql("limited_spent", self._group, list(keys), self._now))]
+        return [Spent(*row) for row in (yield self._sql("limited_spent", self._group, list(keys), self._at))]
 
     def hold(self, seqs: Sequence[int], *, lapsed: bool = False) -> Script[list[Delivery]]:
-        """See ``LimitDialect.hold``."""
         rates = (*_micros(self._limits.rate), *_micros(self._limits.key_rate))
-        args = (self._group, list(seqs), lapsed, self._owner, self._hold, *rates, self._now)
+        args = (self._group, list(seqs), lapsed, self._owner, self._hold, *rates, self._at)
         return [columns.with_headers(row) for row in (yield self._sql("limited_hold", *args))]
 
 
@@ -182,6 +164,8 @@ class PostgresMailbox(SqlLimits, PostgresOperations):
     In a transaction of the caller's, ``settle`` ``waits`` for a row that is locked as its session does, so that none is
     busy; ``pending`` belongs to one that publishes, ``pin`` and ``settle_all`` to that of a handler.
     """
+
+    _limited = PostgresLimits
 
     @operation("write")
     def publish(self, drafts: Sequence[Draft]) -> Script[Published]:
@@ -210,9 +194,6 @@ class PostgresMailbox(SqlLimits, PostgresOperations):
             tuple.__new__(Delivery, row) if row[_HEADERS] is None else columns.with_headers(row)
             for row in rows
         ]
-
-    def _limited(self, group: str, limits: Limits, owner: str, hold: timedelta) -> PostgresLimits:
-        return PostgresLimits(self._sql, group, limits, owner, hold, self.now)
 
     @operation("claim")
     def take(self, message_id: UUID, group: str, owner: str, hold: timedelta) -> Script[Delivery | None]:
@@ -256,22 +237,22 @@ class PostgresMailbox(SqlLimits, PostgresOperations):
         if waits and len(settlements) > 1:
             # All of them before any is locked, in the order of their seq.
             yield from self._wait_for(settlements, patience)
-        answer = yield from self._settle_apart(settlements, owner)
+        answer = yield from self._settle_in_batches(settlements, owner)
         if not waits or not answer.busy:
             return answer
         busy = [each for each in settlements if each.claim in answer.busy]
         yield from self._wait_for(busy, patience)
-        again = yield from self._settle_apart(busy, owner)
+        again = yield from self._settle_in_batches(busy, owner)
         return Settled(answer.lost | again.lost, answer.gone | again.gone, again.busy)
 
-    def _settle_apart(self, settlements: Sequence[Settlement], owner: str) -> Script[Settled]:
+    def _settle_in_batches(self, settlements: Sequence[Settlement], owner: str) -> Script[Settled]:
         """Settle claims of which two may be on one delivery: after a failover, one of them is not ours any more."""
         if not settlements:
             return Settled()
         if len({each.claim.id for each in settlements}) == len(settlements):
             return (yield from self._settle(settlements, owner))
         lost, gone, busy = frozenset[Claim](), frozenset[Claim](), frozenset[Claim]()
-        for batch in columns.apart(settlements):
+        for batch in columns.in_batches(settlements):
             answer = yield from self._settle(batch, owner)
             lost, gone, busy = lost | answer.lost, gone | answer.gone, busy | answer.busy
         return Settled(lost, gone, busy)

@@ -37,7 +37,7 @@ _DAY = 86_400
 
 T = TypeVar("T")
 _Row = tuple[Any, ...]
-# While it connects, libpq has words for us and no SQLSTATE. Whatever is not listed here, or is said in another
+# While it connects, libpq has words for us and no SQLSTATE. Whatever is not listed here, or is written in another
 # language than English, counts as a server that is away: then it is tried again, which is wrong but does no harm.
 _WORDS = (
     (re.compile(r'database ".*" does not exist|no such database'), "3D000"),
@@ -225,7 +225,6 @@ class PsycopgConnection:
         return wire.closed
 
     async def fetch(self, sql: str, /, *args: Any) -> list[_Row]:
-        """See ``Connection.fetch``."""
         try:
             cursor = await self._wire.execute(sql.encode(), args, binary=True)
             return [] if cursor.rownumber is None else await cursor.fetchall()
@@ -233,7 +232,6 @@ class PsycopgConnection:
             self._attend()
 
     async def execute(self, sql: str, /) -> None:
-        """See ``Connection.execute``."""
         try:
             await self._wire.execute(sql.encode(), prepare=False)
         finally:
@@ -245,7 +243,7 @@ class PsycopgConnection:
         Not by psycopg's ``notifies()``, which keeps the connection to itself for as long as it listens.
         """
         self._ears, self._lost = ears, lost
-        self._wire.add_notify_handler(lambda said: ears[said.channel](said.payload))
+        self._wire.add_notify_handler(lambda notify: ears[notify.channel](notify.payload))
         for channel in ears:
             await self.execute(f'LISTEN "{channel}"')
 
@@ -258,8 +256,8 @@ class PsycopgConnection:
             return
         asyncio.get_running_loop().add_reader(self._socket, self._hear)
         # Also now: what came along with the last answer will not make the socket readable again.
-        while said := self._wire.pgconn.notifies():
-            self._ears[said.relname.decode()](said.extra.decode())
+        while notify := self._wire.pgconn.notifies():
+            self._ears[notify.relname.decode()](notify.extra.decode())
 
     def _hear(self) -> None:
         # First this: at its end libpq closes the socket, and its number may be another's at once.
@@ -269,15 +267,12 @@ class PsycopgConnection:
         self._attend()
 
     def major(self) -> int:
-        """See ``Connection.major``."""
         return self._wire.info.server_version // 10_000
 
     def server_pid(self) -> int:
-        """See ``Connection.server_pid``."""
         return self._wire.info.backend_pid
 
     def terminate(self) -> None:
-        """See ``Connection.terminate``."""
         wire = self._wire
         if wire.closed:
             return
@@ -300,7 +295,6 @@ class PsycopgDriver:
         self._adapters = adapters(psycopg.adapters)
 
     async def connect(self, dsn: str, settings: Mapping[str, str] | None, patience: float) -> Connection:
-        """See ``Driver.connect``."""
         try:
             options = conninfo_to_dict(dsn).get("options") if settings is None else with_settings(dsn, settings)
             async with asyncio.timeout(patience):
@@ -325,14 +319,13 @@ class PsycopgDriver:
         return PsycopgConnection(wire)
 
     def refusal(self, error: BaseException) -> Refusal | None:
-        """See ``Driver.refusal``."""
         if not isinstance(error, psycopg.Error):
             return None
         if error.sqlstate:
             return Refusal(error.sqlstate, error.diag.source_function == "RevalidateCachedQuery")
         if isinstance(error, psycopg.OperationalError):
-            said = str(error)
-            return next((Refusal(state) for words, state in _WORDS if words.search(said)), None)
+            text = str(error)
+            return next((Refusal(state) for words, state in _WORDS if words.search(text)), None)
         if isinstance(error, psycopg.InterfaceError | psycopg.InternalError):
             return None
         return Refusal("22000")  # a value that psycopg itself would not send
@@ -351,6 +344,6 @@ def with_settings(dsn: str, settings: Mapping[str, str]) -> str:
     return " ".join((str(first), *ours)).strip()
 
 
-def _names_one(said: str, settings: Mapping[str, str]) -> bool:
+def _names_one(text: str, settings: Mapping[str, str]) -> bool:
     # There is no SQLSTATE, and words are translated; names of settings are not.
-    return any(re.search(rf"\b{name}\b", said, re.IGNORECASE) for name in ("options", *settings))
+    return any(re.search(rf"\b{name}\b", text, re.IGNORECASE) for name in ("options", *settings))

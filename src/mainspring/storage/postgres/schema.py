@@ -66,7 +66,6 @@ def _step(step: Migration, names: Names) -> str:
 
 
 def lacking(names: Names) -> Script[list[str]]:
-    """See ``Schema.lacking``."""
     rows = yield names("rights_lacking", names.schema, list(_called()))
     return [f"GRANT {right} ON {what} TO {role};" for right, what, role in rows]
 
@@ -234,11 +233,9 @@ class EnlistedSchema:
         self._names = names
 
     async def version(self) -> int:
-        """See ``Schema.version``."""
         return max((each.number for each in await self._applied()), default=0)
 
     async def check(self) -> None:
-        """See ``Schema.check``."""
         steps.check(migrations(PACKAGE), await self._applied(), self._names.schema)
 
     async def migrate(self) -> list[str]:
@@ -247,7 +244,6 @@ class EnlistedSchema:
         return []
 
     async def lacking(self) -> list[str]:
-        """See ``Schema.lacking``."""
         return await self._gateway.run(lacking(self._names), "read")
 
     async def ahead(self) -> timedelta:
@@ -255,7 +251,6 @@ class EnlistedSchema:
         return timedelta()
 
     async def examine(self, tolerances: Tolerances, host: Callable[[], datetime]) -> list[Symptom]:
-        """See ``Schema.examine``."""
         return await self._gateway.run(examine(self._names, await self.version(), tolerances, host), "read")
 
     async def _applied(self) -> list[Applied]:

@@ -72,8 +72,8 @@ class PostgresUpkeep(SqlDeclarations, SqlPruning, PostgresOperations):
         return Orders(drain=rows[0][0])
 
     @operation("write")
-    def farewell(self, worker: str, start_id: str = "") -> Script[None]:
-        yield self._sql("farewell", [worker], start_id)
+    def deregister(self, worker: str, start_id: str = "") -> Script[None]:
+        yield self._sql("deregister", [worker], start_id)
 
     @operation("write")
     def record(self, runs: Sequence[RunView]) -> Script[None]:
@@ -104,7 +104,7 @@ class PostgresUpkeep(SqlDeclarations, SqlPruning, PostgresOperations):
 
     def _deregister(self, workers: list[str]) -> Script[None]:
         if workers:
-            yield self._sql("farewell", workers, "")
+            yield self._sql("deregister", workers, "")
 
     def _removed(self, name: str, *args: Any) -> Script[int]:
         return _count((yield self._sql(name, *args)))

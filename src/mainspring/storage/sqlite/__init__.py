@@ -126,7 +126,6 @@ class SqliteStorage(SqlStorage):
         return SqliteOperationSet(self._shared.dialect.by(clock or self._shared), gateway or Nowhere())
 
     def lender(self, size: int) -> SqliteLender:
-        """See ``Storage.lender``."""
         return SqliteLender(self._gateway.path, size, durable=self._shared.durable)
 
     def sibling(self) -> SqliteStorage:

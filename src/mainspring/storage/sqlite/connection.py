@@ -238,7 +238,7 @@ class Gate:
             self._forks -= 1
             self._changed.notify_all()
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """In the child, where none of the other threads is: what it could not put away is never touched again."""
         # Also the lock is new: a thread that the child does not have may be holding the old one.
         self._lock = threading.Lock()
@@ -304,4 +304,4 @@ class Line:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=GATE.before_fork, after_in_parent=GATE.after_fork, after_in_child=GATE.begin_anew)
+    os.register_at_fork(before=GATE.before_fork, after_in_parent=GATE.after_fork, after_in_child=GATE.begin_again)

@@ -72,7 +72,7 @@ class SqliteControls(SqliteOperations):
     @operation("write")
     def run_now(self, picked: Picked, by: By) -> Script[int]:
         at = yield from self._sql.turn_clock()
-        due = len((yield self._sql("run_now", *_apart(picked), at)))
+        due = len((yield self._sql("run_now", *_flattened(picked), at)))
         if due:
             yield self._batch(at, by, "run_now", spelled(picked), due, f"{due} due now")
             # It has its old seq, so no new one rings for it.
@@ -83,8 +83,8 @@ class SqliteControls(SqliteOperations):
     def cancel(self, picked: Picked, by: By, reason: str) -> Script[Cancelled]:
         sql = self._sql
         at = yield from sql.turn_clock()
-        found = yield sql("cancel_find_picked", *_apart(picked))
-        parked = yield sql("cancel_parked_picked", *_apart(picked))
+        found = yield sql("cancel_find_picked", *_flattened(picked))
+        parked = yield sql("cancel_parked_picked", *_flattened(picked))
         answer = yield from cancel_deliveries(sql, found, parked, reason, at)
         if found or parked:
             detail = f"{answer.cancelled} cancelled, {answer.asked} asked to stop: {reason}"
@@ -130,7 +130,7 @@ class SqliteControls(SqliteOperations):
         return True
 
     @operation("write")
-    def noted(self, action: str, subject: str, by: str, detail: str) -> Script[int]:
+    def note(self, action: str, subject: str, by: str, detail: str) -> Script[int]:
         at = yield from self._sql.turn_clock()
         ((line,),) = yield self._note(at, Note(by, action, detail), subject)
         return int(line)
@@ -144,7 +144,7 @@ class SqliteControls(SqliteOperations):
         rest = (which.topic, which.error, which.fingerprint, limit)
         raw = None if which.message_id is None else which.message_id.bytes
         if which.picked is not None:
-            chosen = yield self._sql("dead_select_picked", *_apart(which.picked), raw, which.group, *rest)
+            chosen = yield self._sql("dead_select_picked", *_flattened(which.picked), raw, which.group, *rest)
         elif raw is not None:
             chosen = yield self._sql("dead_select_message", raw, which.group, *rest)
         elif which.group is not None:
@@ -160,6 +160,6 @@ class SqliteControls(SqliteOperations):
         return self._sql("audit_amend", by.id, by.after(count).detail, UNFINISHED, UNFINISHED)
 
 
-def _apart(picked: Picked) -> tuple[bytes, str]:
+def _flattened(picked: Picked) -> tuple[bytes, str]:
     """The messages end to end, 16 bytes each, and a list of their groups."""
     return b"".join(message_id.bytes for message_id, _ in picked), names(group for _, group in picked)

@@ -61,28 +61,28 @@ class Clock:
 
     def turn(self, now: datetime | None) -> Script[int]:
         """Return the time, for a script that will write: the first statement takes the write lock."""
-        yield Statement(self._mark, (self.marking(now),))
+        yield Statement(self._mark, (self.least_mark(now),))
         if now is not None:
             return micros(now)
         rows = yield self._read
         return self._raised(rows[0][0])
 
-    def asked(self, now: datetime | None) -> int:
+    def estimate(self, now: datetime | None) -> int:
         """Return the time as far as this object knows, for a statement that reads the stored mark too."""
         return micros(now) if now is not None else max(self._host(), self._highest)
 
-    def heard(self, at: int, stored: int, now: datetime | None) -> Script[None]:
+    def remember(self, at: int, stored: int, now: datetime | None) -> Script[None]:
         """Remember the time that such a statement returned, and store it if the mark is far enough behind."""
         if now is None:
             self._highest = max(at, self._highest)
             if stored < at - _BEHIND:
                 yield Statement(self._mark, (at,))
 
-    def marking(self, now: datetime | None) -> int:
+    def least_mark(self, now: datetime | None) -> int:
         """Return the least mark, for a statement that marks and reads at once."""
         return 0 if now is not None else max(self._host(), self._highest)
 
-    def told(self, stored: int, now: datetime | None) -> int:
+    def after_marking(self, stored: int, now: datetime | None) -> int:
         """Return the time, from the result of such a statement."""
         return micros(now) if now is not None else self._raised(stored)
 

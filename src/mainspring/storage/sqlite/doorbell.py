@@ -42,7 +42,7 @@ class SqliteDoorbell:
         mark = self._sql("bell_mark").sql
         watch = _Watch(self._gateway.path, mark, rung, self.every.total_seconds())
         self._watches.append(watch)
-        self._gateway.listeners.append(watch.tell)
+        self._gateway.listeners.append(watch.notify)
 
     async def arm(self, groups: Collection[str]) -> None:
         """See ``Doorbell.arm``. Nothing to do: publishers do not ring, they are watched."""
@@ -51,7 +51,6 @@ class SqliteDoorbell:
         """See ``Doorbell.disarm``. Nothing to do: a poll costs microseconds."""
 
     async def ring(self) -> None:
-        """See ``Doorbell.ring``."""
         await self._gateway.run(self._ring(), "write")
 
     async def rouse(self) -> None:
@@ -60,7 +59,7 @@ class SqliteDoorbell:
     def hang_up(self) -> None:
         """Watch no more."""
         for watch in self._watches:
-            self._gateway.listeners.remove(watch.tell)
+            self._gateway.listeners.remove(watch.notify)
             watch.stop()
         self._watches.clear()
 
@@ -79,19 +78,19 @@ class _Watch:
         self._every = every
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
-        self._told = False
+        self._notified = False
         self._stopped = False
         self._version: int | None = None
         self._mark: Row | None = None
         self._changed()
         self._timer = self._loop.call_later(every, self._tick)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Look now, after a commit of this process. Called from any thread."""
         with self._lock:
-            if self._told:
+            if self._notified:
                 return
-            self._told = True
+            self._notified = True
         try:
             self._loop.call_soon_threadsafe(self._look)
         except RuntimeError:  # the loop is closed: there is no listener left
@@ -115,7 +114,7 @@ class _Watch:
 
     def _look(self) -> None:
         with self._lock:
-            self._told = False
+            self._notified = False
         if not self._stopped and self._changed():
             self._rung("")
 

@@ -45,12 +45,12 @@ T = TypeVar("T")
 class Unit:
     """A whole script, to be run at once, and the future of its caller."""
 
-    __slots__ = ("answer", "error", "future", "loop", "script", "tells")
+    __slots__ = ("answer", "error", "future", "loop", "notifies", "script")
 
-    def __init__(self, script: Script[Any], loop: asyncio.AbstractEventLoop, *, tells: bool) -> None:
+    def __init__(self, script: Script[Any], loop: asyncio.AbstractEventLoop, *, notifies: bool) -> None:
         self.script: Script[Any] = script
         self.loop: asyncio.AbstractEventLoop = loop
-        self.tells: bool = tells
+        self.notifies: bool = notifies
         """Whether it may have stored work."""
         self.future: asyncio.Future[Any] = loop.create_future()
         self.answer: Any = None
@@ -143,7 +143,6 @@ class Writer(Serving):
         self._queue.put(None)
 
     def serve(self) -> None:
-        """See ``Serving.serve``."""
         waiting: deque[Unit] = deque()
         ending = False
         while waiting or not ending:
@@ -152,7 +151,7 @@ class Writer(Serving):
                 with self._line:
                     group = self._commit(waiting)
                 answer(group, self._explain)
-                if any(unit.tells and unit.error is None for unit in group):
+                if any(unit.notifies and unit.error is None for unit in group):
                     self._written()
         with self._line:
             self._line.drop()
@@ -221,12 +220,12 @@ def _run_for_a_turn(connection: sqlite3.Connection, waiting: deque[Unit], group:
         if alone:
             unit.answer = run(own, unit.script)
         else:
-            _run_apart(connection, own, unit)
+            _run_in_savepoint(connection, own, unit)
         if time.monotonic() >= until:
             break
 
 
-def _run_apart(connection: sqlite3.Connection, own: OwnConnection, unit: Unit) -> None:
+def _run_in_savepoint(connection: sqlite3.Connection, own: OwnConnection, unit: Unit) -> None:
     """Run a unit in a savepoint. Raises only when the transaction around it is lost as well."""
     connection.execute("SAVEPOINT unit")
     try:
@@ -299,7 +298,6 @@ class _Reader(Serving):
         self._answer = answer
 
     def serve(self) -> None:
-        """See ``Serving.serve``."""
         while (unit := self._queue.get()) is not None:
             with self._line as line:
                 try:
@@ -367,8 +365,7 @@ class SqliteGateway:
             await readers.ended()
 
     async def run(self, script: Script[T], lane: Lane) -> T:
-        """See ``Gateway.run``."""
-        unit = Unit(script, asyncio.get_running_loop(), tells=lane == "write")
+        unit = Unit(script, asyncio.get_running_loop(), notifies=lane == "write")
         with self._lock:
             if self._threads is None:
                 raise StorageError(f"the storage of {self.path!r} is not open")
@@ -389,10 +386,10 @@ class SqliteGateway:
             return translated(error, self.path, self._tables)
 
         name = f"mainspring {self.path}"
-        writer = Writer(name, partial(open_writer, self.path, durable=self._durable), explain, self._tell)
+        writer = Writer(name, partial(open_writer, self.path, durable=self._durable), explain, self._notify)
         writer.start()
         return writer, Readers(name, partial(open_reader, self.path), explain)
 
-    def _tell(self) -> None:
-        for told in tuple(self.listeners):
-            told()
+    def _notify(self) -> None:
+        for listener in tuple(self.listeners):
+            listener()

@@ -82,7 +82,6 @@ def inspect(sql: Dialect) -> Script[Findings]:
 def examine(
     found: Findings, sql: Dialect, version: int, tolerances: Tolerances, host: Callable[[], datetime]
 ) -> list[Symptom]:
-    """See ``Schema.examine``."""
     missing = of_indexes(migrations(PACKAGE), sql.prefix, found.indexes, version)
     return [
         _of_clock(found, tolerances, host),

@@ -202,7 +202,6 @@ class LentThread(Serving):
         self._abandoned = False
 
     def serve(self) -> None:
-        """See ``Serving.serve``."""
         while (asked := self._asked.get()) is not None:
             answer, work = asked
             try:
@@ -327,7 +326,6 @@ class SqliteLender:
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[AsyncSqlite]:
-        """See ``Lender.lend``."""
         async with self._turns:
             thread = self._free_threads.pop() if self._free_threads else LentThread(self._connect)
             self._at_work.add(thread)
@@ -349,7 +347,6 @@ class SqliteLender:
 
     @contextmanager
     def lend_blocking(self) -> Iterator[sqlite3.Connection]:
-        """See ``Lender.lend_blocking``."""
         with self._threads:
             with self._lock:
                 line = self._free.pop() if self._free else Line(self._connect)

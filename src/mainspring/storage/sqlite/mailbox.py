@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from mainspring.model.join import Join
-from mainspring.model.limits import Limits, Rate
+from mainspring.model.limits import Rate
 from mainspring.model.message import (
     REPLACED,
     Cancelled,
@@ -29,11 +29,10 @@ from mainspring.storage.contract import Keyed
 from mainspring.storage.operation import operation
 from mainspring.storage.portable.dialect import read_mapping
 from mainspring.storage.portable.limits import (
-    DEPTH,
-    KEYS,
     WHOLE_GROUP,
     Candidate,
     Found,
+    LimitDialect,
     Spent,
     SqlLimits,
 )
@@ -142,23 +141,17 @@ def _counts(key: UniqueKey, at: int, published: int, parked: int, left: int, beg
     return bool(parked or (left and not begun and left >= copies))
 
 
-class SqliteLimits:
+class SqliteLimits(LimitDialect):
     """``LimitDialect`` for SQLite."""
 
-    def __init__(self, sql: Dialect, group: str, limits: Limits, owner: str, hold: timedelta) -> None:
-        self._sql = sql
-        self._group = group
-        self._limits = limits
-        self._owner = owner
-        self._hold = hold
-        self._at = 0
+    _sql: Dialect
+    _at: int
 
     def turn(self) -> Script[None]:
-        """See ``LimitDialect.turn``. The clock is only read: a claim that finds nothing writes nothing."""
+        """The clock is only read: a claim that finds nothing writes nothing."""
         self._at = yield from self._sql.read_clock()
 
     def due(self, scans: Sequence[Scan], breadth: int) -> Script[Found | None]:
-        """See ``LimitDialect.due``."""
         sql, group = self._sql, self._group
         if (group,) in (tuple(row) for row in (yield sql("paused"))):
             return None
@@ -172,7 +165,6 @@ class SqliteLimits:
         return Found(instant(self._at), due, held, instant_or_none(first))
 
     def lapsed(self, *, accused: bool, aside: Collection[Claim]) -> Script[tuple[datetime, list[Candidate]]]:
-        """See ``LimitDialect.lapsed``."""
         if (self._group,) in (tuple(row) for row in (yield self._sql("paused"))):
             return instant(self._at), []
         ours = numbers(claim.id for claim in aside)
@@ -180,34 +172,25 @@ class SqliteLimits:
         return instant(self._at), [Candidate(*row) for row in rows]
 
     def keyless(self, scans: Sequence[Scan], most: int) -> Script[list[Candidate]]:
-        """See ``LimitDialect.keyless``."""
         found: list[Candidate] = []
         for scan in scans:
             args = (self._group, scan.priority, self._at, most - len(found))
             found += [Candidate(seq, None) for (seq,) in (yield self._sql("limited_keyless", *args))]
         return found
 
-    def next_keys(self, after: str) -> Script[list[str]]:
-        """See ``LimitDialect.next_keys``."""
-        return [key for (key,) in (yield self._sql("limited_next_keys", self._group, after, KEYS))]
-
     def heads(self, keys: Sequence[str], most: int) -> Script[list[Candidate]]:
-        """See ``LimitDialect.heads``."""
-        ordered, skips = self._limits.ordered, self._limits.on_failure == "skip"
-        depth = 1 if ordered and not skips else DEPTH
         heads: list[Candidate] = []
         for key in keys:
-            rows = yield self._sql("limited_heads", self._group, key, ordered, skips, depth, most, self._at)
+            args = (self._group, key, self._limits.ordered, self._skips, self._depth, most, self._at)
+            rows = yield self._sql("limited_heads", *args)
             heads += [Candidate(seq, key) for (seq,) in rows]
         return heads
 
     def spent(self, keys: Sequence[str]) -> Script[list[Spent]]:
-        """See ``LimitDialect.spent``."""
         rows = yield self._sql("limited_spent", self._group, names(keys), self._at)
         return [Spent(key, instant(until), claims) for key, until, claims in rows]
 
     def hold(self, seqs: Sequence[int], *, lapsed: bool = False) -> Script[list[Delivery]]:
-        """See ``LimitDialect.hold``."""
         sql, at = self._sql, self._at
         yield from sql.mark_clock(at)
         held: list[Delivery] = []
@@ -247,6 +230,8 @@ class SqliteMailbox(SqlLimits, SqliteOperations):
     transaction, so their first statement takes the lock.
     """
 
+    _limited = SqliteLimits
+
     @operation("write")
     def publish(self, drafts: Sequence[Draft]) -> Script[Published]:
         return publish(self._sql, drafts)
@@ -285,9 +270,6 @@ class SqliteMailbox(SqlLimits, SqliteOperations):
                 claimed += [taken(row, at, claimed_at) for row in rows]
                 room -= len(rows)
         return claimed
-
-    def _limited(self, group: str, limits: Limits, owner: str, hold: timedelta) -> SqliteLimits:
-        return SqliteLimits(self._sql, group, limits, owner, hold)
 
     @operation("claim")
     def upcoming(self, groups: Sequence[str], back: timedelta = timedelta()) -> Script[timedelta | None]:

@@ -34,7 +34,7 @@ def publish(sql: Dialect, drafts: Sequence[Draft]) -> Script[Published]:
 def _publish_one(sql: Dialect, draft: Draft) -> Script[Published]:
     """In two statements, where no pattern can match: in a caller's transaction each has its price."""
     now, raw = sql.now, draft.id.bytes
-    host = sql.clock.asked(now)
+    host = sql.clock.estimate(now)
     # Errors are raised before anything is written: in a caller's transaction nothing would roll it back.
     wanted = _asked(draft, host)
     absolute, relative = _expiry(draft, host)
@@ -42,7 +42,7 @@ def _publish_one(sql: Dialect, draft: Draft) -> Script[Published]:
     if not rows:
         return (yield from _publish_routed(sql, draft))
     ((at, mark, copies),) = rows
-    yield from sql.clock.heard(at, mark, now)
+    yield from sql.clock.remember(at, mark, now)
     asked = wanted if draft.at is not None else wanted + at - host
     due, priority = max(asked, at), int(draft.priority)
     if draft.group is not None:
@@ -57,8 +57,8 @@ def _publish_one(sql: Dialect, draft: Draft) -> Script[Published]:
 def _publish_routed(sql: Dialect, draft: Draft) -> Script[Published]:
     """One message whose id may be known, or which patterns may match."""
     now, raw, topic = sql.now, draft.id.bytes, draft.topic if draft.group is None else None
-    ((stored_at, is_known, found),) = yield sql("publish_begin_one", sql.clock.marking(now), topic, raw)
-    at = sql.clock.told(stored_at, now)
+    ((stored_at, is_known, found),) = yield sql("publish_begin_one", sql.clock.least_mark(now), topic, raw)
+    at = sql.clock.after_marking(stored_at, now)
     if is_known:
         return Published(frozenset(), (yield from conflicts(sql, [draft], ())))
     groups = _routes([topic], read_pairs(found))[topic] if topic is not None else (draft.group or "",)

@@ -24,29 +24,23 @@ class SqliteSchema:
         self._sql = sql
 
     async def version(self) -> int:
-        """See ``Schema.version``."""
         applied = await self._gateway.run(self._applied(), "read")
         return max((each.number for each in applied), default=0)
 
     async def check(self) -> None:
-        """See ``Schema.check``."""
         check(migrations(PACKAGE), await self._gateway.run(self._applied(), "read"), self._sql.tables)
 
     async def migrate(self) -> list[str]:
-        """See ``Schema.migrate``."""
         return await self._gateway.run(self._migrate(), "write")
 
     async def lacking(self) -> list[str]:
-        """See ``Schema.lacking``."""
         return []
 
     async def examine(self, tolerances: Tolerances, host: Callable[[], datetime]) -> list[Symptom]:
-        """See ``Schema.examine``."""
         found = await self._gateway.run(inspect(self._sql), "read")
         return examine(found, self._sql, await self.version(), tolerances, host)
 
     async def ahead(self) -> timedelta:
-        """See ``Schema.ahead``."""
         return await self._gateway.run(self._ahead(), "read")
 
     def _ahead(self) -> Script[timedelta]:

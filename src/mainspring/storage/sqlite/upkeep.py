@@ -58,11 +58,11 @@ class SqliteUpkeep(SqlDeclarations, SqlPruning, SqliteOperations):
         return Orders(drain=rows[0][0] is not None)
 
     @operation("write")
-    def farewell(self, worker: str, start_id: str = "") -> Script[None]:
-        yield self._sql("farewell_declared", worker, start_id)
-        yield self._sql("farewell_fold", worker)
-        yield self._sql("farewell_tally", worker)
-        yield self._sql("farewell_worker", worker)
+    def deregister(self, worker: str, start_id: str = "") -> Script[None]:
+        yield self._sql("deregister_declared", worker, start_id)
+        yield self._sql("deregister_fold", worker)
+        yield self._sql("deregister_tally", worker)
+        yield self._sql("deregister_worker", worker)
 
     @operation("write")
     def record(self, runs: Sequence[RunView]) -> Script[None]:
@@ -112,7 +112,7 @@ class SqliteUpkeep(SqlDeclarations, SqlPruning, SqliteOperations):
 
     def _deregister(self, workers: list[str]) -> Script[None]:
         for name in workers:
-            yield from self.farewell.script(name)
+            yield from self.deregister.script(name)
 
     def _removed(self, name: str, *args: Any) -> Script[int]:
         yield self._sql(name, *args)

@@ -110,21 +110,17 @@ class SqliteValues:
     """``Values`` on SQLite, which has numbers, text and bytes only."""
 
     def id(self, id: UUID) -> bytes:
-        """See ``Values.id``."""
         return id.bytes
 
     def instant(self, at: datetime | None) -> int | None:
-        """See ``Values.instant``."""
         return micros_or_none(at)
 
     micros = instant
 
     def span(self, length: timedelta | None) -> int | None:
-        """See ``Values.span``."""
         return None if length is None else span(length)
 
     def text(self, text: str) -> str:
-        """See ``Values.text``."""
         return storable(text) or ""
 
     def needle(self, text: str) -> bytes:
@@ -152,11 +148,9 @@ class SqliteValues:
         return (_encode(list(rows)).decode(),)
 
     def read_instant(self, column: int) -> datetime:
-        """See ``Values.read_instant``."""
         return instant(column)
 
     def read_span(self, column: int) -> timedelta:
-        """See ``Values.read_span``."""
         return timedelta(microseconds=column)
 
     def fields(self, kind: type, row: Row) -> list[Any]:

@@ -217,7 +217,7 @@ def test_beats_farewells_and_rerouting_are_one_trip_each() -> None:
     beat = Beat("node", "shop", "host", 1, ("mail",), 0, "notify")
 
     assert len(bill(UPKEEP.beat.script(beat), [(False,)])) == 1
-    assert len(bill(UPKEEP.farewell.script("node"))) == 1
+    assert len(bill(UPKEEP.deregister.script("node"))) == 1
     assert len(bill(UPKEEP.reroute.script(100), [(0, 0, None)])) == 1
 
 

@@ -58,11 +58,23 @@ joined AS (
 rung AS MATERIALIZED (
     SELECT count(mainspring.ring({channel}, '')) FROM (SELECT FROM joined LIMIT 1) AS one
 ),
+ENDED(over, {at})
+
+-- part: ENDED(rows, at)
+-- Their messages may be unreferenced from now on: pruning examines them later.
 ended AS (
     INSERT INTO mainspring.ended (at, size, second, message_ids)
-    SELECT {at}, count(DISTINCT over.message_id), false, array_agg(DISTINCT over.message_id)
-    FROM over
+    SELECT {at}, count(DISTINCT {rows}.message_id), false, array_agg(DISTINCT {rows}.message_id)
+    FROM {rows}
     HAVING count(*) > 0
+)
+
+-- part: RUNG(rows, channel, at)
+-- Rings for the groups of rows that are due now. A statement that uses this part selects FROM rung.
+rung AS MATERIALIZED (
+    SELECT count(mainspring.ring({channel}, bell.group_name))
+    FROM mainspring.bell
+    WHERE bell.armed_until > {at} AND bell.group_name IN (SELECT {rows}.group_name FROM {rows})
 )
 
 -- part: DEAD_CHOSEN()
@@ -264,12 +276,7 @@ joined AS (
 rung AS MATERIALIZED (
     SELECT count(mainspring.ring($4, '')) FROM (SELECT FROM joined LIMIT 1) AS one
 ),
-ended AS (
-    INSERT INTO mainspring.ended (at, size, second, message_ids)
-    SELECT NOW($5), count(*), false, array_agg(taken.message_id)
-    FROM taken
-    HAVING count(*) > 0
-),
+ENDED(taken, NOW($5)),
 forgotten AS (
     DELETE FROM mainspring.groups
     WHERE name = (SELECT declared.name FROM declared) AND NOT EXISTS (SELECT FROM live)
@@ -335,12 +342,7 @@ noted AS (
     FROM chosen
     HAVING count(*) > 0 AND $3 IS NOT NULL
 ),
-rung AS MATERIALIZED (
-    SELECT count(mainspring.ring($5, bell.group_name))
-    FROM mainspring.bell
-    WHERE bell.armed_until > NOW($6)
-      AND bell.group_name IN (SELECT chosen.group_name FROM chosen)
-)
+RUNG(chosen, $5, NOW($6))
 SELECT (SELECT count(*) FROM chosen)
 FROM rung
 
@@ -418,11 +420,6 @@ noted AS (
     FROM chosen
     HAVING count(*) > 0 AND $9 IS NOT NULL
 ),
-rung AS MATERIALIZED (
-    SELECT count(mainspring.ring($12, bell.group_name))
-    FROM mainspring.bell
-    WHERE bell.armed_until > NOW($11)
-      AND bell.group_name IN (SELECT revived.group_name FROM revived)
-)
+RUNG(revived, $12, NOW($11))
 SELECT (SELECT count(*) FROM chosen)
 FROM rung

@@ -9,6 +9,26 @@ LEFT JOIN LATERAL (
 WHERE known.topic IS NOT NULL
 ORDER BY known.topic
 
+-- part: OLDER(table, column)
+-- The oldest of $4, a topic, or of all topics where that is null; $1 how long they are kept, $2 limit, $3 now.
+of_every_topic AS MATERIALIZED (
+    SELECT r.seq
+    FROM mainspring.{table} AS r
+    WHERE $4::text IS NULL AND r.{column} < NOW($3) - $1::interval
+    ORDER BY r.{column}
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+),
+-- Written twice, since one condition for both would be answered by one index for both.
+of_one AS MATERIALIZED (
+    SELECT r.seq
+    FROM mainspring.{table} AS r
+    WHERE r.topic = $4 AND r.{column} < NOW($3) - $1::interval
+    ORDER BY r.{column}
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+)
+
 -- part: TOPICS(table, after, many)
 known (topic, place) AS (
     (SELECT r.topic, 1 FROM mainspring.{table} AS r WHERE r.topic > {after} ORDER BY r.topic LIMIT 1)
@@ -65,34 +85,11 @@ SELECT count(*) FROM removed
 
 -- name: prune_dead
 -- $1 how long they are kept, $2 limit, $3 now, $4 topic or null. One row: how many dead letters were removed.
-WITH everywhere AS MATERIALIZED (
-    SELECT d.seq
-    FROM mainspring.dead AS d
-    WHERE $4::text IS NULL AND d.buried_at < NOW($3) - $1::interval
-    ORDER BY d.buried_at
-    LIMIT $2
-    FOR UPDATE SKIP LOCKED
-),
--- Written twice, since one condition for both would be answered by one index for both.
-there AS MATERIALIZED (
-    SELECT d.seq
-    FROM mainspring.dead AS d
-    WHERE d.topic = $4 AND d.buried_at < NOW($3) - $1::interval
-    ORDER BY d.buried_at
-    LIMIT $2
-    FOR UPDATE SKIP LOCKED
-),
+WITH OLDER(dead, buried_at),
 removed AS (
-    DELETE FROM mainspring.dead WHERE seq = ANY (ARRAY(TABLE everywhere UNION ALL TABLE there)) RETURNING message_id
+    DELETE FROM mainspring.dead WHERE seq = ANY (ARRAY(TABLE of_every_topic UNION ALL TABLE of_one)) RETURNING message_id
 ),
-ended AS (
-    INSERT INTO mainspring.ended (at, size, second, message_ids)
-    SELECT
-        NOW($3), count(DISTINCT removed.message_id), false,
-        array_agg(DISTINCT removed.message_id)
-    FROM removed
-    HAVING count(*) > 0
-)
+ENDED(removed, NOW($3))
 SELECT count(*) FROM removed
 
 -- name: prune_inbox
@@ -209,26 +206,10 @@ SELECT
 
 -- name: prune_parked
 -- $1 how long they are kept, $2 limit, $3 now, $4 topic or null. One row: how many parked messages were given up.
-WITH everywhere AS MATERIALIZED (
-    SELECT p.seq
-    FROM mainspring.parked AS p
-    WHERE $4::text IS NULL AND p.parked_at < NOW($3) - $1::interval
-    ORDER BY p.parked_at
-    LIMIT $2
-    FOR UPDATE SKIP LOCKED
-),
--- Written twice, since one condition for both would be answered by one index for both.
-there AS MATERIALIZED (
-    SELECT p.seq
-    FROM mainspring.parked AS p
-    WHERE p.topic = $4 AND p.parked_at < NOW($3) - $1::interval
-    ORDER BY p.parked_at
-    LIMIT $2
-    FOR UPDATE SKIP LOCKED
-),
+WITH OLDER(parked, parked_at),
 removed AS (
     DELETE FROM mainspring.parked
-    WHERE seq = ANY (ARRAY(TABLE everywhere UNION ALL TABLE there))
+    WHERE seq = ANY (ARRAY(TABLE of_every_topic UNION ALL TABLE of_one))
     RETURNING seq, message_id, topic, scheduled_for, published_at, schedule, manual
 ),
 remembered AS (
@@ -244,13 +225,7 @@ remembered AS (
     FROM removed
     ORDER BY removed.seq
 ),
-ended AS (
-    INSERT INTO mainspring.ended (at, size, second, message_ids)
-    SELECT
-        NOW($3), count(*), false, array_agg(removed.message_id)
-    FROM removed
-    HAVING count(*) > 0
-),
+ENDED(removed, NOW($3)),
 counted AS (
     INSERT INTO mainspring.counter AS c (name, value)
     SELECT 'expired_parked', count(*)
@@ -367,14 +342,7 @@ removed AS (
     )
     RETURNING message_id
 ),
-ended AS (
-    INSERT INTO mainspring.ended (at, size, second, message_ids)
-    SELECT
-        NOW($4), count(DISTINCT removed.message_id), false,
-        array_agg(DISTINCT removed.message_id)
-    FROM removed
-    HAVING count(*) > 0
-)
+ENDED(removed, NOW($4))
 SELECT count(*) FROM removed
 
 -- name: prune_schedules

@@ -262,12 +262,7 @@ released AS (
     WHERE seq = ANY (ARRAY(SELECT freed.seq FROM freed UNION SELECT free.seq FROM free))
     RETURNING group_name
 ),
-rung AS MATERIALIZED (
-    SELECT count(mainspring.ring($1, bell.group_name))
-    FROM mainspring.bell
-    WHERE bell.armed_until > NOW($6)
-      AND bell.group_name IN (SELECT released.group_name FROM released)
-)
+RUNG(released, $1, NOW($6))
 SELECT (SELECT count(*) FROM released)
 FROM rung
 

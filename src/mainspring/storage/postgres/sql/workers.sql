@@ -230,7 +230,7 @@ FROM mainspring.groups AS g
 CROSS JOIN seen
 WHERE g.name = ANY ($1::text[])
 
--- name: farewell
+-- name: deregister
 -- $1 workers, $2 their start, where it is known. What they have done stays counted, under no worker's name; what they have
 -- declared counts no more. A worker whose row is locked is left on the roster, and forgotten later; the counts are shared by all
 -- who leave, and waited for no longer than a second.
@@ -276,7 +276,7 @@ WHERE (worker, start_id) IN (
 )
 
 -- name: prune_workers
--- $1 how long a silent worker is kept, $2 limit, $3 now. Answers their names; farewell.sql removes them.
+-- $1 how long a silent worker is kept, $2 limit, $3 now. Answers their names; deregister removes them.
 SELECT name
 FROM mainspring.worker
 WHERE beat_at < NOW($3) - $1::interval

@@ -107,19 +107,19 @@ SELECT
 FROM mainspring_groups AS g
 WHERE g.name IN (SELECT value FROM json_each(?1))
 
--- name: farewell_declared
+-- name: deregister_declared
 DELETE FROM mainspring_declaration WHERE worker = ?1 AND start_id = ?2 AND start_id <> ''
 
--- name: farewell_fold
+-- name: deregister_fold
 INSERT INTO mainspring_tally (worker, group_name, handled, failed)
 SELECT '', group_name, handled, failed FROM mainspring_tally WHERE worker = ?1
 ON CONFLICT (worker, group_name) DO UPDATE
 SET handled = handled + excluded.handled, failed = failed + excluded.failed
 
--- name: farewell_tally
+-- name: deregister_tally
 DELETE FROM mainspring_tally WHERE worker = ?1
 
--- name: farewell_worker
+-- name: deregister_worker
 DELETE FROM mainspring_worker WHERE name = ?1
 
 -- name: group_delete
