@@ -53,10 +53,6 @@ class Enlists(Protocol):
         ...
 
 
-Opened = tuple[Storage, Enlists | None]
-"""A storage that is not open yet, and the factory of operations for callers' transactions."""
-
-
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where the database is."""
@@ -109,9 +105,30 @@ def read_url(url: object) -> Address:
     return Address(engine, _sqlite_path(rest))
 
 
-def open_storage(address: Address, options: Options) -> Opened:
-    """Build the storage of this address. Connects to nothing."""
-    return _BUILDERS[address.engine](address, options)
+def open_storage(
+    address: Address, options: Options, dsn: Callable[[], str] | None = None
+) -> tuple[Storage, Enlists | None]:
+    """Build the storage of this address, and the factory of operations for callers' transactions. Connects to nothing.
+
+    On PostgreSQL ``dsn`` is called before every connection.
+    """
+    match address.engine:
+        case "sqlite":
+            from mainspring.storage.sqlite import SqliteStorage
+
+            sqlite = SqliteStorage(address.target, prefix=options.tables, durable=options.durable)
+            return sqlite, sqlite.enlisted
+        case "postgresql":
+            from mainspring.storage.postgres import PostgresStorage
+
+            postgres = PostgresStorage(
+                address.target, schema=options.tables, pool_size=options.pool_size, driver=address.driver, ask=dsn
+            )
+            return postgres, postgres.enlisted
+        case "memory":
+            from mainspring.storage.memory import MemoryStorage
+
+            return MemoryStorage(), None
 
 
 def opener(
@@ -154,7 +171,7 @@ def _opener_by_function(
     def build() -> Storage:
         now = address_now()
         if now.engine == "postgresql":
-            return _postgresql(now, options, lambda: address_now().target)[0]
+            return open_storage(now, options, lambda: address_now().target)[0]
         if now not in openers:
             openers[now] = opener(now, options, open_storage(now, options)[0])
         return openers[now]()
@@ -244,35 +261,6 @@ def _sqlite_path(rest: str) -> str:
             f"sqlite:///{path} has parameters: SQLite is set up by Mainspring(…) options, drop them from the URL"
         )
     return path
-
-
-def _sqlite(address: Address, options: Options) -> Opened:
-    from mainspring.storage.sqlite import SqliteStorage
-
-    storage = SqliteStorage(address.target, prefix=options.tables, durable=options.durable)
-    return storage, storage.enlisted
-
-
-def _postgresql(address: Address, options: Options, ask: Callable[[], str] | None = None) -> Opened:
-    from mainspring.storage.postgres import PostgresStorage
-
-    storage = PostgresStorage(
-        address.target, schema=options.tables, pool_size=options.pool_size, driver=address.driver, ask=ask
-    )
-    return storage, storage.enlisted
-
-
-def _memory(_: Address, _options: Options) -> Opened:
-    from mainspring.storage.memory import MemoryStorage
-
-    return MemoryStorage(), None
-
-
-_BUILDERS: dict[Engine, Callable[[Address, Options], Opened]] = {
-    "sqlite": _sqlite,
-    "postgresql": _postgresql,
-    "memory": _memory,
-}
 
 
 UrlFunction = Callable[[], str | Awaitable[str]]

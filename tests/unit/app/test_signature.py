@@ -1,5 +1,6 @@
 import asyncio
 import functools
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from mainspring.app.consume import signature
 from mainspring.app.consume.context import Context
 from mainspring.app.names import handler_name
 from mainspring.model.errors import BadSignature, Unreadable
+from mainspring.runtime.verdicts import formatted
 from tests.unit.app.stage import MESSAGE, Desk, delivery, running
 
 if TYPE_CHECKING:
@@ -53,6 +55,24 @@ def test_a_handler_may_take_only_the_context() -> None:
 
 def test_a_handler_may_take_nothing() -> None:
     assert call(lambda: "called") == "called"
+
+
+def test_the_traceback_of_a_failure_begins_in_the_handler() -> None:
+    def handler(order: Order) -> None:
+        raise LookupError(order.id)
+
+    with pytest.raises(LookupError) as raised:
+        call(handler)
+
+    _here, _called, compiled, *_ = (trace for trace, _ in traceback.walk_tb(raised.tb))
+    assert "the call of" in compiled.f_code.co_filename
+    below = raised.tb.tb_next and raised.tb.tb_next.tb_next
+    shown = formatted(raised.value.with_traceback(below), 10_000)
+    assert shown is not None
+    assert shown.splitlines()[1:3] == [
+        f'  File "{__file__}", line {handler.__code__.co_firstlineno + 1}, in handler',
+        "    raise LookupError(order.id)",
+    ]
 
 
 def test_a_parameter_called_ctx_is_the_context() -> None:

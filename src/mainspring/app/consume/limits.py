@@ -46,13 +46,14 @@ def shown_limits(limits: Limits | None) -> dict[str, str]:
     """Return declared options."""
     if limits is None:
         return {}
-    return {
-        **({"ordered": limits.on_failure} if limits.ordered else {}),
-        **({} if limits.key_concurrency is None else {"key_concurrency": str(limits.key_concurrency)}),
-        **({} if limits.global_concurrency is None else {"global_concurrency": str(limits.global_concurrency)}),
-        **({} if limits.rate is None else {"rate": _spelled(limits.rate)}),
-        **({} if limits.key_rate is None else {"key_rate": _spelled(limits.key_rate)}),
+    declared = {
+        "ordered": limits.on_failure if limits.ordered else None,
+        "key_concurrency": limits.key_concurrency,
+        "global_concurrency": limits.global_concurrency,
+        "rate": limits.rate and _spelled(limits.rate),
+        "key_rate": limits.key_rate and _spelled(limits.key_rate),
     }
+    return {name: str(value) for name, value in declared.items() if value is not None}
 
 
 def _refuse_conflicts(limits: Limits, name: str) -> None:

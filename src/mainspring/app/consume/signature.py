@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import inspect
 import linecache
+import os
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Unpack, get_args, get_origin
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from mainspring.app.consume.consumer import ClassSender
 
 Call = Callable[[Delivery, Run], Any]
+_FOLDER = str(Path(__file__).parent) + os.sep
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +258,8 @@ def compile_call(shape: Shape, decode: Decode | None, app: Publishing, made: Cal
     up after a failure, not suppress it.
     """
     text = "\n".join(_written(shape, decodes=decode is not None)) + "\n"
-    place = f"<the call of {handler_name(shape.function)}>"
+    # Below the package: failures are shown from the user's first frame on.
+    place = f"{_FOLDER}<the call of {handler_name(shape.function)}>"
     world: dict[str, Any] = {"function": shape.function, "decode": decode, "Context": made, "app": app}
     world |= {"Coroutine": CoroutineType, "refuse": refuse_unawaited}
     if (resolver := shape.resolver) is not None:
