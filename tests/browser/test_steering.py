@@ -192,7 +192,7 @@ def test_a_lease_is_released(site: Site, visit: Opening) -> None:
     page.locator("tr", has_text="price-feed").get_by_role("button", name="Release").click()
     _agree(page, "Release", Reason="its holder hangs")
 
-    expect(page.get_by_text("free")).to_be_visible()
+    expect(page.locator("tr", has_text="price-feed").get_by_text("free")).to_be_visible()
     view = site.do(site.app.leases.get("price-feed"))
     assert view is not None
     assert view.state == "free"
