@@ -17,11 +17,13 @@ from tests.faults.report import show_reports
 from tests.integration.handles.report import show_handles
 from tests.integration.namespaces.report import show_namespaces
 from tests.raising.report import show_raises
+from tests.services.introspection import ask_once
+from tests.services.measuring import MARK as UNMEASURED
+from tests.services.measuring import paused, pytest_runtest_protocol
 from tests.services.needs import MARK
 from tests.services.postgres import HOME, postgres_schema, postgres_schemas, postgres_url
 from tests.services.rewriting import rewrite
-from tests.services.unmeasured import MARK as UNMEASURED
-from tests.services.unmeasured import paused, pytest_runtest_protocol
+from tests.services.scratch import into_memory
 from tests.services.watch import watched_home
 from tests.sharing import in_turn, pytest_xdist_make_scheduler
 
@@ -58,7 +60,9 @@ def pytest_configure(config: pytest.Config) -> None:
     worker: dict[str, Any] | None = getattr(config, "workerinput", None)
     if worker is not None:
         config.stash[HOME] = Path(worker["postgres_home"])
+        ask_once()
         return
+    into_memory()
     # Hundreds of tests start a process; under PYTHONDONTWRITEBYTECODE each would compile the package for itself.
     for room in ("src", "tests"):
         compileall.compile_dir(_ROOT / room, quiet=2)
@@ -68,6 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_OPEN] = ExitStack()
     config.stash[HOME] = config.stash[_OPEN].enter_context(watched_home())
     os.environ["MAINSPRING_TEST_HOME"] = str(config.stash[HOME])
+    ask_once()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,7 +1,7 @@
 """How a run is shared out among workers: what is costly to prepare stays together, and what takes long begins first.
 
 The mark ``xdist_group`` would say the former, but pytest-xdist 3.8 writes it into an attribute that pytest 9.2 no
-longer reads: every worker then fills its own four million rows, and nothing says so. The path is in every node's id.
+longer reads: every worker then fills its own million rows, and nothing says so. The path is in every node's id.
 """
 
 from typing import Any
@@ -11,11 +11,17 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 TOGETHER = (
     "tests/browser/",  # a browser
+    "tests/dashboard/test_openapi.py",  # an app full of everything
     "tests/integration/cli/test_help.py",  # the help of every command
     "tests/integration/fresh/test_first_minutes.py",  # a wheel, what it needs, and an environment
-    "tests/integration/postgres/test_plans.py",  # four million rows
-    "tests/integration/postgres/test_two_phase.py",  # a server of its own
+    "tests/integration/postgres/test_join_plans.py",  # fifty thousand rows in each of three tables
+    "tests/integration/postgres/test_measure_plans.py",  # a hundred thousand rows
+    "tests/integration/postgres/test_parked_plans.py",  # twenty thousand rows in each of two tables
+    "tests/integration/postgres/test_plans.py",  # a million rows
+    "tests/integration/postgres/test_refused.py",  # a server of its own
+    "tests/integration/postgres/test_rotation.py",  # a server of its own
     "tests/integration/postgres/test_topic_plans.py",  # a hundred thousand rows in each of three tables
+    "tests/integration/postgres/test_two_phase.py",  # a server of its own
 )
 """Files and folders of which each is run by one worker, from its first test to its last."""
 
@@ -25,6 +31,7 @@ LONG = (
     "tests/lockstep/",
     "tests/integration/examples/",
     "tests/faults/",
+    "tests/dashboard/test_openapi.py",
     "tests/integration/cli/",
     "tests/integration/",
 )

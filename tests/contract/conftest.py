@@ -17,7 +17,6 @@ from uuid import uuid4
 import psycopg
 import pytest
 import pytest_asyncio
-from psycopg import sql
 
 from mainspring.storage.contract import Storage
 from mainspring.storage.memory import MemoryStorage
@@ -25,6 +24,7 @@ from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.sqlite import SqliteStorage
 from tests.contract.acting import NOON
 from tests.services.postgres import HOME, NAMED, SERVERS, new_database, shared_server
+from tests.services.schemas import emptying
 
 SCHEMA = "contract"
 
@@ -68,7 +68,7 @@ PSYCOPG = [pytest.param(f"psycopg-{server}", marks=pytest.mark.unmeasured) for s
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents and item.get_closest_marker("asyncio"):
+        if item.nodeid.startswith("tests/contract/") and item.get_closest_marker("asyncio"):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
@@ -155,6 +155,5 @@ def _empty(connection: psycopg.Connection) -> None:
     found = connection.execute(
         "SELECT tablename FROM pg_tables WHERE schemaname = %s AND tablename <> 'migration'", (SCHEMA,)
     )
-    deletes = [sql.SQL("DELETE FROM {}").format(sql.Identifier(SCHEMA, table)) for (table,) in found.fetchall()]
-    if deletes:
-        connection.execute(sql.SQL("; ").join(deletes))  # in one trip
+    if tables := tuple(table for (table,) in found):
+        connection.execute(emptying(SCHEMA, tables))

@@ -25,6 +25,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO
 
+from tests.services.introspection import ask_once
 from tests.services.unmeasured import unmeasured
 
 _ROOT = Path(__file__).parents[2]
@@ -171,6 +172,7 @@ def _become(module: str, argument: str, environment: Mapping[str, str], log: int
 if __name__ == "__main__":
     for name in _IMPORTED:
         import_module(name)
+    ask_once()
     gc.freeze()  # no fork need look at what all of them have
     with socket.socket(fileno=int(sys.argv[1])) as line:
         _serve(line)

@@ -30,6 +30,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Literal, NamedTuple, NoReturn
 
+from tests.services.unmeasured import unmeasured
+
 _ROOT = Path(__file__).parents[2]
 _SIZE = struct.Struct("!i")
 _DRIVERS = ("asyncpg", "uvloop")
@@ -200,8 +202,6 @@ class Forks:
 @cache
 def forks(*, measured: bool = True) -> Forks:
     """The one of this process, made when it is first asked for."""
-    from tests.services.unmeasured import unmeasured  # imports pytest, which a newcomer need not have
-
     made = Forks.started(os.environ if measured else unmeasured())
     atexit.register(made.close)
     return made
@@ -298,9 +298,12 @@ def _answer(command: list[str]) -> Said:
 
 def _import() -> None:
     """Import what nearly every command imports, whichever database it is for."""
+    from tests.services.introspection import ask_once  # imports asyncpg, which a page need not have
+
     storages = ("mainspring.storage.postgres", "mainspring.storage.sqlite")
     for name in ("mainspring.cli.commands", *storages, *_DRIVERS, "tests.house.run_page"):
         import_module(name)
+    ask_once()
     if "coverage" in sys.modules:
         # What was measured up to here is written once, and not by every fork.
         from coverage import Coverage

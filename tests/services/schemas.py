@@ -3,6 +3,7 @@
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from uuid import uuid4
 
 import psycopg
@@ -10,22 +11,22 @@ from psycopg import sql
 
 from mainspring.storage.postgres import PostgresStorage
 
-_SHAPE = """
-    SELECT md5(string_agg(version, ',' ORDER BY version))
-    FROM pg_namespace n CROSS JOIN LATERAL (
-        SELECT concat(n.oid, '.', n.xmin)
-        UNION ALL SELECT concat(oid, '.', xmin) FROM pg_class WHERE relnamespace = n.oid
-        UNION ALL SELECT concat(oid, '.', xmin) FROM pg_proc WHERE pronamespace = n.oid
-        UNION ALL SELECT concat(oid, '.', xmin) FROM pg_constraint WHERE connamespace = n.oid
-        UNION ALL SELECT concat(t.oid, '.', t.xmin) FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid
-            WHERE relnamespace = n.oid
-        UNION ALL SELECT concat(attrelid, '.', attnum, '.', a.xmin) FROM pg_attribute a
-            JOIN pg_class c ON c.oid = attrelid WHERE relnamespace = n.oid
-        UNION ALL SELECT concat(indexrelid, '.', i.xmin) FROM pg_index i JOIN pg_class c ON c.oid = indexrelid
-            WHERE relnamespace = n.oid
-    ) AS catalog(version)
-    WHERE nspname = %s
+SHAPE = """
+    WITH n AS MATERIALIZED (SELECT oid, xmin FROM pg_namespace WHERE nspname = %s),
+    c AS MATERIALIZED (SELECT oid, xmin FROM pg_class WHERE relnamespace = (SELECT oid FROM n) AND oid >= 16384)
+    SELECT concat(count(*), '.', max(xmin::text::bigint))
+    FROM (
+        SELECT xmin FROM n
+        UNION ALL SELECT xmin FROM c
+        UNION ALL SELECT xmin FROM pg_proc WHERE pronamespace = (SELECT oid FROM n) AND oid >= 16384
+        UNION ALL SELECT xmin FROM pg_constraint WHERE connamespace = (SELECT oid FROM n) AND oid >= 16384
+        UNION ALL SELECT xmin FROM pg_trigger WHERE tgrelid = ANY (ARRAY(SELECT oid FROM c))
+        UNION ALL SELECT xmin FROM pg_attribute WHERE attrelid = ANY (ARRAY(SELECT oid FROM c))
+        UNION ALL SELECT xmin FROM pg_index WHERE indexrelid = ANY (ARRAY(SELECT oid FROM c))
+    ) AS catalog (xmin)
 """
+"""How many rows of the catalogue describe a schema, and which transaction has written the latest: any change of it
+makes them fewer or is a later one. Rows below 16384 are the system's own."""
 _NAMESPACES = "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s || '-')"
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
 _RESTART = """
@@ -42,9 +43,22 @@ _BUSY = """
     WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
         AND (application_name = 'mainspring' OR state <> 'idle')
 """
+_SESSIONS = """
+    SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'mainspring'
+"""
 _DROP = sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE")
 _PATIENCE = 0.2
 """Seconds that the server may take to end the sessions of apps that are closed."""
+
+
+@cache
+def emptying(schema: str, tables: tuple[str, ...]) -> bytes:
+    """Deletes the rows of all of these tables. It is one statement: psycopg prepares it when it has seen it often."""
+    deletes = [
+        sql.SQL("{} AS (DELETE FROM {})").format(sql.Identifier(table), sql.Identifier(schema, table))
+        for table in tables
+    ]
+    return sql.SQL("WITH {} SELECT").format(sql.SQL(", ").join(deletes)).as_bytes()
 
 
 class Schemas:
@@ -59,7 +73,7 @@ class Schemas:
         self._connection = psycopg.connect(url, autocommit=True)
         self._ready: str | None = None
         self._shape: object = None
-        self._tables: list[str] = []
+        self._emptying = b""
         self._filled: dict[str, object] = {}
 
     def take(self) -> str:
@@ -69,9 +83,10 @@ class Schemas:
             name = f"test_{uuid4().hex[:12]}"
             with ThreadPoolExecutor(1) as thread:  # the caller may have a loop of its own
                 thread.submit(asyncio.run, PostgresStorage(self._url, schema=name).schema.migrate()).result()
-            self._shape = self._one(_SHAPE, (name,))
-            self._tables = [table for (table,) in self._connection.execute(_TABLES, (name,))]
-            self._filled = {table: rows for table in self._tables if (rows := self._rows(name, table)) is not None}
+            self._shape = self._one(SHAPE, (name,))
+            tables = [table for (table,) in self._connection.execute(_TABLES, (name,))]
+            self._filled = {table: rows for table in tables if (rows := self._rows(name, table)) is not None}
+            self._emptying = emptying(name, tuple(table for table in tables if table not in self._filled))
         return name
 
     def give_back(self, name: str) -> None:
@@ -81,18 +96,13 @@ class Schemas:
         self._drop_namespaces(name)
         if (
             busy
-            or self._one(_SHAPE, (name,)) != self._shape
+            or self._one(SHAPE, (name,)) != self._shape
             or self._one(_WORN, (name,))
             or any(self._rows(name, table) != rows for table, rows in self._filled.items())
         ):
             self.drop(name)
             return
-        commands = [
-            sql.SQL("DELETE FROM {}").format(sql.Identifier(name, table))
-            for table in self._tables
-            if table not in self._filled
-        ]
-        self._connection.execute(sql.SQL("; ").join(commands))  # in one trip
+        self._connection.execute(self._emptying)
         self._connection.execute(_RESTART, (name,))
         self._ready = name
 
@@ -101,6 +111,11 @@ class Schemas:
         self._reconnect()
         self._drop_namespaces(name)
         self._connection.execute(_DROP.format(sql.Identifier(name)))
+
+    def sessions(self) -> int:
+        """How many sessions of ours there are in the database."""
+        self._reconnect()
+        return self._connection.execute(_SESSIONS).rowcount
 
     def close(self) -> None:
         self._connection.close()

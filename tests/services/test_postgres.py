@@ -1,16 +1,21 @@
 """The test servers keep what their docstrings promise."""
 
 import asyncio
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import psutil
 import psycopg
 import pytest
 
+from tests.services.introspection import ask
 from tests.services.pgbouncer import pgbouncer
 from tests.services.postgres import private_server
-from tests.services.schemas import Schemas
+from tests.services.schemas import SHAPE, Schemas
+
+_INTEGERS = 1007  # the type int4[]
 
 
 def test_a_worker_has_a_database_of_its_own(postgres_url: str, worker_id: str) -> None:
@@ -51,6 +56,50 @@ def test_a_schema_is_handed_on_as_new_unless_a_test_has_changed_more_than_its_ro
         assert other != first
         assert connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (first,)).rowcount == 0
         postgres_schemas.give_back(other)
+
+
+def test_any_change_of_a_schema_but_of_its_rows_is_noticed(postgres_url: str, postgres_schema: str) -> None:
+    changes = (
+        "ALTER TABLE {}.parked ADD COLUMN more int",
+        "ALTER TABLE {}.parked ALTER topic DROP NOT NULL",
+        "ALTER TABLE {}.parked ADD CHECK (seq > 0)",
+        "CREATE INDEX more ON {}.parked (seq)",
+        "DROP INDEX {}.more",
+        "CREATE FUNCTION {}.more() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+        "CREATE TRIGGER more BEFORE INSERT ON {}.parked FOR EACH ROW EXECUTE FUNCTION {}.more()",
+        "ALTER TABLE {}.parked DISABLE TRIGGER more",
+        "DROP FUNCTION {}.more() CASCADE",
+        "GRANT SELECT ON {}.parked TO PUBLIC",
+        "GRANT USAGE ON SCHEMA {} TO PUBLIC",
+    )
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+
+        def shape() -> object:
+            return connection.execute(SHAPE.encode(), (postgres_schema,)).fetchone()
+
+        seen = [shape()]
+        connection.execute(f"INSERT INTO {postgres_schema}.counter VALUES ('orders', 1)".encode())
+        assert shape() == seen[0]
+        for change in changes:
+            connection.execute(change.replace("{}", postgres_schema).encode())
+            seen.append(shape())
+
+    assert [change for change, (before, after) in zip(changes, pairwise(seen), strict=True) if before == after] == []
+
+
+async def test_what_asyncpg_remembers_of_types_is_what_a_server_says(postgres_url: str, postgres_schema: str) -> None:
+    connection: Any = await asyncpg.connect(postgres_url)
+    assert await connection.fetchval("SELECT ARRAY[1, 2]::int4[]") == [1, 2]
+
+    for _ in range(2):
+        remembered, _ = await connection._introspect_types({_INTEGERS}, 60)
+        said, _ = await ask(connection, {_INTEGERS}, 60)
+        assert remembered == [dict(row) for row in said] != []
+
+    await connection.execute(f"CREATE TYPE {postgres_schema}.mood AS ENUM ('glad', 'sad')")
+    assert await connection.fetchval(f"SELECT ARRAY['glad']::{postgres_schema}.mood[]") == ["glad"]
+    await connection.execute(f"DROP TYPE {postgres_schema}.mood")
+    await connection.close()
 
 
 def test_what_was_committed_survives_a_kill_and_what_was_not_does_not(tmp_path: Path) -> None:

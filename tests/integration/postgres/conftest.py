@@ -9,7 +9,8 @@ import pytest
 
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.driver import DriverName
-from tests.integration.postgres.acting import SESSIONS, Connection
+from tests.integration.postgres.acting import Connection
+from tests.services.schemas import Schemas
 
 
 @pytest.fixture
@@ -19,14 +20,12 @@ def driver() -> DriverName:
 
 
 @pytest.fixture
-async def alone(postgres_url: str) -> None:
+async def alone(postgres_schemas: Schemas) -> None:
     """Nobody else of ours is connected: an app that an earlier test let go of, unclosed, is closed by now."""
-    connection = await asyncpg.connect(postgres_url)
     async with asyncio.timeout(60):
-        while await connection.fetch(SESSIONS):
+        while postgres_schemas.sessions():
             gc.collect()
             await asyncio.sleep(0.01)
-    await connection.close(timeout=5)
 
 
 @pytest.fixture

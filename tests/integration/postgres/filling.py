@@ -1,6 +1,6 @@
 """A schema full of rows: made on the server, without indexes in the way and without a log."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import psycopg
@@ -48,36 +48,38 @@ _DEAD = """
 
 
 @contextmanager
-def filled(url: str, schema: str, *, future: int, dead: int, other: int, ready: int, held: int) -> Iterator[None]:
-    """Fill a schema of this name; it is dropped when the block is left.
-
-    ``future`` deliveries of the group "sleeper" an hour away, ``dead`` letters of "grave", ``other`` deliveries of
-    "other" and ``ready`` of "mail" due since an hour, ``held`` of "mail" until an hour from now; all on four levels.
-    """
-    tables = [f"{schema}.{table}" for table in ("message", "delivery", "dead")]
+def filled(url: str, schema: str, tables: Sequence[str], fill: Callable[[psycopg.Connection], object]) -> Iterator[str]:
+    """Make a schema of this name and fill these tables of it; it is dropped when the block is left."""
+    full = [f"{schema}.{table}" for table in tables]
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
         try:
             connection.execute(PostgresStorage.ddl(schema))
             connection.execute("SET maintenance_work_mem = '256MB'")
-            for table in tables:
+            for table in full:
                 connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
                 connection.execute(f"ALTER TABLE {table} SET UNLOGGED")
-            indexes = connection.execute(_DETACH, {"tables": tables}).fetchall()
+            indexes = connection.execute(_DETACH, {"tables": full}).fetchall()
             for drop, _ in indexes:
                 connection.execute(drop)
-            _fill(connection, schema, future, dead, other, ready, held)
+            fill(connection)
             for _, restore in indexes:
                 connection.execute(restore)
-            connection.execute(f"VACUUM (ANALYZE) {', '.join(tables)}")
-            yield
+            connection.execute(f"VACUUM (ANALYZE) {', '.join(full)}")
+            yield url
         finally:
             connection.execute(f"DROP SCHEMA {schema} CASCADE")
 
 
-def _fill(
-    connection: psycopg.Connection, schema: str, future: int, dead: int, other: int, ready: int, held: int
+def fill_mailbox(
+    connection: psycopg.Connection, schema: str, *, future: int, dead: int, other: int, ready: int, held: int
 ) -> None:
+    """Fill message, delivery and dead.
+
+    ``future`` deliveries of the group "sleeper" an hour away, ``dead`` letters of "grave", ``other`` deliveries of
+    "other" and ``ready`` of "mail" due since an hour, ``held`` of "mail" until an hour from now; all on four levels.
+    """
+
     def deliver(group: str, count: int, first: int, shift: int, held_by: str | None = None) -> None:
         connection.execute(
             _DELIVERY.format(schema=schema),

@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator, Iterator
 
-import psycopg
 import pytest
 
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
 from tests.integration.postgres.acting import Connection, dial
+from tests.integration.postgres.filling import filled
 from tests.integration.postgres.plans import explain
 
 NAMES = Names("crowded")
@@ -29,15 +29,8 @@ _FILL = f"""
 
 @pytest.fixture(scope="module")
 def loaded(postgres_url: str) -> Iterator[str]:
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA IF EXISTS crowded CASCADE")
-        try:
-            connection.execute(PostgresStorage.ddl(NAMES.schema))
-            connection.execute(_FILL)
-            connection.execute("VACUUM (ANALYZE) crowded.delivery, crowded.dead")
-            yield postgres_url
-        finally:
-            connection.execute("DROP SCHEMA crowded CASCADE")
+    with filled(postgres_url, NAMES.schema, ["delivery", "dead"], lambda made: made.execute(_FILL)) as url:
+        yield url
 
 
 @pytest.fixture

@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator, Iterator
 
-import psycopg
 import pytest
 
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
 from tests.integration.postgres.acting import Connection, dial
+from tests.integration.postgres.filling import filled
 from tests.integration.postgres.plans import explain
 
 NAMES = Names("joining")
@@ -43,16 +43,9 @@ _FILL = """
 
 @pytest.fixture(scope="module")
 def loaded(postgres_url: str) -> Iterator[str]:
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f"DROP SCHEMA IF EXISTS {NAMES.schema} CASCADE")
-        try:
-            connection.execute(PostgresStorage.ddl(NAMES.schema))
-            connection.execute(_FILL.format(schema=NAMES.schema))
-            for table in ("joint", "joint_end", "delivery", "message", "run"):
-                connection.execute(f"VACUUM (ANALYZE) {NAMES.schema}.{table}")
-            yield postgres_url
-        finally:
-            connection.execute(f"DROP SCHEMA IF EXISTS {NAMES.schema} CASCADE")
+    tables, rows = ["joint", "joint_end", "delivery", "message", "run"], _FILL.format(schema=NAMES.schema)
+    with filled(postgres_url, NAMES.schema, tables, lambda made: made.execute(rows)) as url:
+        yield url
 
 
 @pytest.fixture(params=["force_custom_plan", "force_generic_plan"])

@@ -15,12 +15,12 @@ from tests.integration.postgres.plans import explain
 GROWTH = """
     INSERT INTO {schema}.message (id, topic, key, payload, content_type, published_at, copies)
     SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'topic', 'k', '', '', now(), 1
-    FROM generate_series(1, 110000) AS n;
+    FROM generate_series(1, {hot} + {keys}) AS n;
     INSERT INTO {schema}.delivery (message_id, group_name, key, priority, due_at, scheduled_for, published_at)
     SELECT
         ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'mail',
-        CASE WHEN n <= 100000 THEN 'hot' ELSE 'k' || lpad(n::text, 6, '0') END, 2, now(), now(), now()
-    FROM generate_series(1, 110000) AS n;
+        CASE WHEN n <= {hot} THEN 'hot' ELSE 'k' || lpad(n::text, 6, '0') END, 2, now(), now(), now()
+    FROM generate_series(1, {hot} + {keys}) AS n;
     -- Behind all of them, some that have none.
     INSERT INTO {schema}.delivery (message_id, group_name, key, priority, due_at, scheduled_for, published_at)
     SELECT gen_random_uuid(), 'mail', NULL, 2, now(), now(), now() FROM generate_series(1, 100);
@@ -55,6 +55,7 @@ async def names(storage: PostgresStorage, connection: Connection, postgres_schem
     """Tables that vacuum has seen empty, and that nobody will look at again."""
     for table in ("message", "delivery", "spent", "limits"):
         await connection.execute(f"ALTER TABLE {postgres_schema}.{table} SET (autovacuum_enabled = false)")
+        await connection.execute(f"ALTER TABLE {postgres_schema}.{table} SET UNLOGGED")
         await connection.execute(f"VACUUM (ANALYZE) {postgres_schema}.{table}")
     return Names(postgres_schema)
 
@@ -67,7 +68,7 @@ async def test_its_statements_read_little_whenever_they_were_planned(
     for name, (arguments, _, _) in STATEMENTS.items():
         await reserved.execute(f"PREPARE {name} AS {names.sql(name)}")
         await explain(reserved, name, arguments)
-    await connection.execute(GROWTH.format(schema=names.schema))
+    await connection.execute(GROWTH.format(schema=names.schema, hot=100_000, keys=10_000))
     told = {}
     for when in ("planned when empty", "planned anew"):
         for name, (arguments, most, indexes) in STATEMENTS.items():
@@ -83,13 +84,13 @@ async def test_its_statements_read_little_whenever_they_were_planned(
 
 
 @pytest.mark.no_schema
-async def test_nobody_behind_a_hundred_thousand_has_to_wait(
+async def test_nobody_behind_twenty_thousand_has_to_wait(
     names: Names, storage: PostgresStorage, connection: Connection
 ) -> None:
-    await connection.execute(GROWTH.format(schema=names.schema))
+    await connection.execute(GROWTH.format(schema=names.schema, hot=20_000, keys=2_000))
     limits = Limits(ordered=True, rate=Rate(1_000_000, timedelta(seconds=1)))
     found, after, calls = 0, None, 0
-    while found < 10_001:
+    while found < 2_001:
         ration = await storage.mailbox.claim_limited(
             ClaimRequest("mail", 500, ALL_LEVELS), limits, after, "node", timedelta(minutes=5)
         )
@@ -97,4 +98,4 @@ async def test_nobody_behind_a_hundred_thousand_has_to_wait(
         assert ration.deliveries
 
     # The hot key gives its first; of the others each call walks by two hundred.
-    assert calls <= 10_000 / 200 + 1
+    assert calls <= 2_000 / 200 + 1

@@ -10,6 +10,7 @@ from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
 from tests.integration.postgres.acting import Connection, dial
+from tests.integration.postgres.filling import filled
 from tests.integration.postgres.plans import explain
 
 NAMES = Names("measured")
@@ -40,16 +41,13 @@ _SLOTS = """
 
 @pytest.fixture(scope="module")
 def loaded(postgres_url: str) -> Iterator[str]:
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA IF EXISTS measured CASCADE")
-        try:
-            connection.execute(PostgresStorage.ddl(NAMES.schema))
-            connection.execute(_FILL)
-            connection.execute(_SLOTS)
-            connection.execute("VACUUM (ANALYZE) measured.measure, measured.measure_slot")
-            yield postgres_url
-        finally:
-            connection.execute("DROP SCHEMA measured CASCADE")
+
+    def fill(connection: psycopg.Connection) -> None:
+        connection.execute(_FILL)
+        connection.execute(_SLOTS)
+
+    with filled(postgres_url, NAMES.schema, ["measure", "measure_slot"], fill) as url:
+        yield url
 
 
 @pytest.fixture

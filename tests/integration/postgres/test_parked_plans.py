@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Iterator
 
-import psycopg
 import pytest
 
 from mainspring.model.views import Declaration
@@ -11,6 +10,7 @@ from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
 from tests.integration.postgres.acting import Connection, dial
+from tests.integration.postgres.filling import filled
 from tests.integration.postgres.plans import explain
 
 NAMES = Names("lots")
@@ -28,15 +28,9 @@ _FILL = f"""
 
 @pytest.fixture(scope="module")
 def loaded(postgres_url: str) -> Iterator[str]:
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA IF EXISTS lots CASCADE")
-        try:
-            connection.execute(PostgresStorage.ddl(NAMES.schema))
-            connection.execute(_FILL)
-            connection.execute("VACUUM (ANALYZE) lots.parked, lots.subscription")
-            yield postgres_url
-        finally:
-            connection.execute("DROP SCHEMA lots CASCADE")
+    tables = ["message", "parked", "subscription"]
+    with filled(postgres_url, NAMES.schema, tables, lambda made: made.execute(_FILL)) as url:
+        yield url
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from mainspring.storage.postgres.columns import of_drafts
 from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.gateway import RESERVED_SETTINGS, SHARED_SETTINGS
 from tests.integration.postgres.acting import Connection, dial, draft
-from tests.integration.postgres.filling import filled
+from tests.integration.postgres.filling import fill_mailbox, filled
 from tests.integration.postgres.plans import WANT, explain, hundred, settling
 
 pytestmark = pytest.mark.timeout(300)
@@ -33,8 +33,12 @@ HELD = hundred(FIRST_HELD, MANY + 1)
 @pytest.fixture(scope="module")
 def loaded(postgres_url: str) -> Iterator[str]:
     """A database with many future, many dead, many of another group, and as many on four levels that are ready."""
-    with filled(postgres_url, NAMES.schema, future=MANY, dead=MANY, other=MANY, ready=MANY, held=1_000):
-        yield postgres_url
+
+    def fill(connection: psycopg.Connection) -> None:
+        fill_mailbox(connection, NAMES.schema, future=MANY, dead=MANY, other=MANY, ready=MANY, held=1_000)
+
+    with filled(postgres_url, NAMES.schema, ["message", "delivery", "dead"], fill) as url:
+        yield url
 
 
 @pytest.fixture

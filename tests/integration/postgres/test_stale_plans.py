@@ -39,6 +39,7 @@ async def empty(storage: PostgresStorage, connection: Connection, postgres_schem
     """Tables that vacuum has seen empty, and that nobody will look at again."""
     for table in ("message", "delivery", "dead"):
         await connection.execute(f"ALTER TABLE {postgres_schema}.{table} SET (autovacuum_enabled = false)")
+        await connection.execute(f"ALTER TABLE {postgres_schema}.{table} SET UNLOGGED")
         await connection.execute(f"VACUUM (ANALYZE) {postgres_schema}.{table}")
     return Names(postgres_schema)
 

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 
-import psycopg
 import pytest
 
 from mainspring.model.retention import Kind, Retention
@@ -11,6 +10,7 @@ from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.postgres.dialect import Names
 from mainspring.storage.postgres.gateway import SHARED_SETTINGS
 from tests.integration.postgres.acting import Connection, dial
+from tests.integration.postgres.filling import filled
 from tests.integration.postgres.plans import explain
 
 NAMES = Names("kept")
@@ -39,15 +39,8 @@ _FILL = f"""
 
 @pytest.fixture(scope="module")
 def loaded(postgres_url: str) -> Iterator[str]:
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA IF EXISTS kept CASCADE")
-        try:
-            connection.execute(PostgresStorage.ddl(NAMES.schema))
-            connection.execute(_FILL)
-            connection.execute("VACUUM (ANALYZE) kept.run, kept.dead, kept.parked")
-            yield postgres_url
-        finally:
-            connection.execute("DROP SCHEMA kept CASCADE")
+    with filled(postgres_url, NAMES.schema, ["run", "dead", "parked"], lambda made: made.execute(_FILL)) as url:
+        yield url
 
 
 @pytest.fixture
@@ -75,9 +68,9 @@ async def shared(storage: PostgresStorage) -> AsyncIterator[Connection]:
         ("prune_runs", "ARRAY['done'], interval '1 year', 1000, NULL, 'kept.1'", 100),
         ("prune_dead", "interval '1 year', 1000, NULL, 'kept.1'", 50),
         ("prune_parked", "interval '1 year', 1000, NULL, 'kept.1'", 50),
-        ("prune_runs", "ARRAY['done'], interval '1 minute', 1000, NULL, 'late.one'", 100),
-        ("prune_dead", "interval '1 minute', 1000, NULL, 'late.one'", 50),
-        ("prune_parked", "interval '1 minute', 1000, NULL, 'late.one'", 50),
+        ("prune_runs", "ARRAY['done'], interval '10 minutes', 1000, NULL, 'late.one'", 100),
+        ("prune_dead", "interval '10 minutes', 1000, NULL, 'late.one'", 50),
+        ("prune_parked", "interval '10 minutes', 1000, NULL, 'late.one'", 50),
         ("prune_runs", "ARRAY['done'], interval '1 year', 1000, NULL, NULL", 100),
         ("prune_dead", "interval '1 year', 1000, NULL, NULL", 50),
         ("prune_parked", "interval '1 year', 1000, NULL, NULL", 50),
