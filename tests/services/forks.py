@@ -1,10 +1,12 @@
 """Commands as forks of one process that has imported the package, since importing it takes longer than most commands.
 
-    python -m tests.services.forks NUMBER     serves on the socket of that number until its other end is closed
+    python -m tests.services.forks NUMBER [MODULE …]
+
+serves on the socket of that number until its other end is closed, and has imported these modules too.
 
 Each command is a process of its own, with a directory, an environment, arguments, streams and an exit code, and runs
-what `python -m mainspring` runs, or the blocks of a page. tests/integration/cli/test_forks.py holds what it says
-against what a process says that starts anew.
+what `python -m mainspring` or `python -m django` runs, a script, or the blocks of a page.
+tests/integration/cli/test_forks.py holds what it says against what a process says that starts anew.
 """
 
 import atexit
@@ -26,7 +28,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from runpy import run_path
 from tempfile import TemporaryFile
 from typing import IO, Any, Literal, NamedTuple, NoReturn
 
@@ -35,7 +39,18 @@ from tests.services.unmeasured import unmeasured
 _ROOT = Path(__file__).parents[2]
 _SIZE = struct.Struct("!i")
 _DRIVERS = ("asyncpg", "uvloop")
-Program = Literal["mainspring", "page"]
+_LATE = (
+    "cyclopts.config",
+    "docstring_parser",
+    "mainspring.app.schedule.schedules",
+    "mainspring.app.sync",
+    "rich.panel",
+    "rich.table",
+)
+"""What commands import when they get there."""
+_exit_code: list[int] = []
+"""Of this process, once it is a command and over."""
+Program = Literal["mainspring", "page", "django", "script"]
 
 
 class Said(NamedTuple):
@@ -112,11 +127,11 @@ class Forks:
         self._process = process
 
     @classmethod
-    def started(cls, environment: Mapping[str, str]) -> "Forks":
-        """One that starts anew."""
+    def started(cls, environment: Mapping[str, str], *modules: str) -> "Forks":
+        """One that starts anew, and imports these modules too."""
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-m", "tests.services.forks", str(theirs.fileno())]
+            command = [sys.executable, "-m", "tests.services.forks", str(theirs.fileno()), *modules]
             process = subprocess.Popen(
                 command, cwd=_ROOT, env=environment, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
             )
@@ -271,8 +286,31 @@ def _become(
     os.environ.clear()
     os.environ.update(environment)
     sys.path[0] = directory  # as -m has it
+    try:
+        _do(program, commands, environment)
+    except SystemExit as end:
+        # Django's commands turn what is left open at the very end into errors.
+        if program in ("mainspring", "page") and (end.code is None or isinstance(end.code, int)):
+            _exit_code.append(end.code or 0)
+        raise
+
+
+def _do(program: Program, commands: list[list[str]], environment: Mapping[str, str]) -> NoReturn:
     unbuffered = "PYTHONUNBUFFERED" in environment
     sys.stdout.reconfigure(write_through=unbuffered, line_buffering=os.isatty(1))  # type: ignore[union-attr]
+    if program == "django":
+        from django.core import management
+
+        main = sys.modules["__main__"]  # what processes of its own start from
+        main.__spec__ = find_spec("django.__main__")
+        main.__file__ = str(Path(management.__file__).parents[2] / "__main__.py")
+        sys.argv = [main.__file__, *commands[0]]
+        management.execute_from_command_line()
+        sys.exit()
+    if program == "script":
+        sys.argv = commands[0]
+        run_path(sys.argv[0], run_name="__main__")
+        sys.exit()
     import mainspring.cli
 
     if program == "page":
@@ -296,14 +334,27 @@ def _answer(command: list[str]) -> Said:
     return Said(code, out.getvalue(), err.getvalue())
 
 
-def _import() -> None:
-    """Import what nearly every command imports, whichever database it is for."""
+def _leave() -> None:
+    """End a command that is over, its threads and all other functions of `atexit` too, with the code it has given.
+
+    Python would now take down every module that all forks have in common, which takes as long as most commands.
+    """
+    if _exit_code:
+        gc.collect()  # what complains when it is lost does so now
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_exit_code[0])
+
+
+def _import(*modules: str) -> None:
+    """Import what nearly every command imports, whichever database it is for, and these."""
     from tests.services.introspection import ask_once  # imports asyncpg, which a page need not have
 
     storages = ("mainspring.storage.postgres", "mainspring.storage.sqlite")
-    for name in ("mainspring.cli.commands", *storages, *_DRIVERS, "tests.house.run_page"):
+    for name in ("mainspring.cli.commands", *storages, *_DRIVERS, *_LATE, "tests.house.run_page", *modules):
         import_module(name)
     ask_once()
+    _answer(["--version"])  # reads the annotations of every command
     if "coverage" in sys.modules:
         # What was measured up to here is written once, and not by every fork.
         from coverage import Coverage
@@ -313,7 +364,15 @@ def _import() -> None:
     gc.freeze()  # no fork need look at what all of them have
 
 
-if __name__ == "__main__":
-    _import()
-    with socket.socket(fileno=int(sys.argv[1])) as line:
+def _main(number: int, modules: Sequence[str]) -> None:
+    atexit.register(_leave)  # first, so that it is called last
+    _import(*modules)
+    with socket.socket(fileno=number) as line:
         _serve(line)
+
+
+if __name__ == "__main__":
+    # Pages import this module: what it keeps, it keeps in one place.
+    from tests.services import forks as ours
+
+    ours._main(int(sys.argv[1]), sys.argv[2:])

@@ -1,5 +1,6 @@
 """Django's consumers at work: found, served, and with connections that are looked after."""
 
+import os
 import signal
 import subprocess
 import threading
@@ -14,25 +15,19 @@ READY = "mainspring worker ready"
 
 def _served(project: Project, until: str, *arguments: str) -> list[str]:
     """What a worker says until it has said this, and then while it stops."""
-    command, environment = project.command("-m", "django", "mainspring_worker", *arguments)
     said: list[str] = []
-    with subprocess.Popen(
-        command,
-        cwd=project.folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as worker:
-        watchdog = threading.Timer(60, worker.kill)
-        watchdog.start()
-        assert worker.stdout is not None
-        for line in worker.stdout:
+    reading, writing = os.pipe()
+    worker = project.start("django", "mainspring_worker", *arguments, output=writing)
+    os.close(writing)
+    watchdog = threading.Timer(60, worker.kill)
+    watchdog.start()
+    with os.fdopen(reading) as output:
+        for line in output:
             said.append(line.strip())
             if line.strip() == until:
                 worker.send_signal(signal.SIGTERM)
-        watchdog.cancel()
-    assert worker.returncode == 0, said
+    watchdog.cancel()
+    assert worker.wait(60) == 0, said
     assert until in said, said
     return said
 
