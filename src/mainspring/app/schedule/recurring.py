@@ -8,7 +8,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast, get_args
 
 from mainspring.app.consume.consumer import Registration
 from mainspring.app.consume.consumers import ConsumerOptions
@@ -181,7 +181,7 @@ def _is_again(before: Recurring, now: Recurring) -> bool:
 
 def _mode(options: Mapping[str, Any]) -> Mode:
     mode = options.get("mode") or ("publish" if options.get("topic") is not None else "direct")
-    return "publish" if choice(mode, ("direct", "publish"), "mode") == "publish" else "direct"
+    return cast("Mode", choice(mode, get_args(Mode), "mode"))
 
 
 OVERRIDABLE = ("rhythm", *sorted(TIMING))

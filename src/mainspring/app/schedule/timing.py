@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, get_args
 from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import structs
@@ -204,10 +204,10 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "timezone": _zone,
     "day_match": lambda value: choice(value, ("and", "or"), "day_match"),
     "on_gap": lambda value: choice(value, ("fire", "skip"), "on_gap"),
-    "misfire": lambda value: choice(value, ("latest", "skip", "all"), "misfire"),
+    "misfire": lambda value: choice(value, get_args(Misfire), "misfire"),
     "misfire_after": _seconds("misfire_after"),
     "catch_up": lambda value: whole(value, "catch_up", least=1, most=1000),
-    "overlap": lambda value: choice(value, ("skip", "queue", "allow", "cancel"), "overlap"),
+    "overlap": lambda value: choice(value, get_args(Overlap), "overlap"),
     "jitter": _seconds("jitter"),
     "start": _instant("start"),
     "end": _instant("end"),
