@@ -149,7 +149,7 @@ _OVERRUNS = [
     Mutant(
         "a handler that was told to stop has no time to clean up",
         file="runtime/overruns.py",
-        was="call_later(PATIENCE, self._insist, run, PATIENCE)",
+        was="call_later(PATIENCE, self._stop_again, run, PATIENCE)",
         becomes="call_later(0.01, run.cancel)",
         caught_by=f"{OVERRUNNING}::test_one_that_cleans_up_in_time_is_not_told_again",
     ),

@@ -127,7 +127,7 @@ async def test_a_cancelled_message_whose_handler_goes_on_is_overrunning_too(stag
         [asked] = await stage.publish()
         await stage.until(lambda: len(stage.calls) == 1)
         await stage.storage.mailbox.cancel(asked, "not wanted")
-        worker._keeper.poke()
+        worker._keeper.check_soon()
         await stage.until(lambda: [each.reason for each in worker.overrunning()] == ["cancelled"])
         await stage.until(lambda: stubborn.swallowed == 2)
         stubborn.let_go()

@@ -203,7 +203,7 @@ async def test_it_does_not_sleep_past_the_next_try_of_what_others_wait_for(desk:
 async def test_it_is_told_of_what_it_handed_back_itself(desk: Desk) -> None:
     fetchers = desk.fetchers(ORDERED, None)
 
-    fetchers.comes_back("0", 40 * MILLISECOND)
+    fetchers.due_again("0", 40 * MILLISECOND)
 
     assert await desk.pauses(fetchers, 2) == [0.0, 0.038]
 
@@ -322,7 +322,7 @@ async def test_what_concerns_one_group_disturbs_no_other_fetcher(desk: Desk) -> 
         await each._alarm.sleep(0.0)
 
     fetchers.rung("1")
-    fetchers.comes_back("2", SECOND)
+    fetchers.due_again("2", SECOND)
     fetchers.rung("of another app")
 
     assert [each.name for each in fetchers._all] == ["fetcher", "fetcher of 1", "fetcher of 2"]

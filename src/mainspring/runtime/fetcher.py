@@ -137,7 +137,7 @@ class Fetcher(Service):
             self._scan_everything()  # deliveries that arrived since may lie anywhere
         self.wake()
 
-    def comes_back(self, delay: timedelta) -> None:
+    def due_again(self, delay: timedelta) -> None:
         """Note that a delivery of its groups is due after this time (a retry, a snooze), or may be taken then."""
         self._wakeup.returns(delay)
         self.wake()

@@ -204,10 +204,10 @@ class Fetchers:
         """Note a free slot of this group, or a verdict that was written."""
         self._of(group).freed(group)
 
-    def comes_back(self, group: str, delay: timedelta) -> None:
+    def due_again(self, group: str, delay: timedelta) -> None:
         """Note that a delivery of this group, or of any for the empty string, is due after this time."""
         for each in self._all if not group else (self._of(group),):
-            each.comes_back(delay)
+            each.due_again(delay)
 
     async def take(self, message_id: UUID, group: str) -> bool:
         """Run this delivery here, now. Returns False if it is held already."""

@@ -135,10 +135,10 @@ class Reporting(Service):
         log: RateLimitedLog,
         clock: Clock,
         meter: Meter | None = None,
-        obey: Callable[[Orders], bool] | None = None,
+        apply_orders: Callable[[Orders], bool] | None = None,
     ) -> None:
         super().__init__("reporting", log, clock)
-        self._obey = obey
+        self._apply_orders = apply_orders
         self._meter = meter or Meter()
         self._meter.on_news = self.wake
         self._upkeep = upkeep
@@ -185,7 +185,7 @@ class Reporting(Service):
         orders = await self._upkeep.beat(self._unsent)
         self._unsent = None
         self._reported_at, self._round_at = now, now + _ROUND * random.uniform(0.8, 1.0)
-        self._must_confirm = self._obey is not None and self._obey(orders)
+        self._must_confirm = self._apply_orders is not None and self._apply_orders(orders)
 
 
 @dataclass(slots=True)
@@ -233,7 +233,7 @@ class Heartbeat:
             self.draining,
         )
 
-    def obey(self, orders: Orders) -> bool:
+    def apply_orders(self, orders: Orders) -> bool:
         """Carry out the operators' orders. Returns True if something changed, which the next beat has to report."""
         if orders.drain == self.draining:
             return False
@@ -320,7 +320,7 @@ class Janitor:
         log: RateLimitedLog,
         clock: Clock,
     ) -> None:
-        self.reporting: Reporting = Reporting(upkeep, heartbeat.beat, log, clock, meter, heartbeat.obey)
+        self.reporting: Reporting = Reporting(upkeep, heartbeat.beat, log, clock, meter, heartbeat.apply_orders)
         self.subscribing: Subscribing = Subscribing(upkeep, declarations, heartbeat.declarer, log, clock)
         self._loops: tuple[Service, ...] = (
             self.reporting,

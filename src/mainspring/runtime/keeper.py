@@ -58,7 +58,7 @@ class Keeper(ThreadService):
         self._on_lost = on_lost
         self._on_cancel = on_cancel
         self._everything = False
-        self._poked_at = 0.0
+        self._checked_at = 0.0
         self._worker_loop: asyncio.AbstractEventLoop | None = None
         self._worker_thread = 0
         self._ping_sent: float | None = None
@@ -72,14 +72,14 @@ class Keeper(ThreadService):
         self._worker_thread = threading.get_ident()
         super().start()
 
-    def poke(self) -> None:
+    def check_soon(self) -> None:
         """Check every claim soon, not only those that need extending: a cancel may have been requested.
 
         At most once a tick, since a busy file rings often.
         """
         self._everything = True
-        if self._clock.monotonic() - self._poked_at >= self._tick:
-            self._poked_at = self._clock.monotonic()
+        if self._clock.monotonic() - self._checked_at >= self._tick:
+            self._checked_at = self._clock.monotonic()
             self.wake()
 
     async def turn(self) -> float:
@@ -161,7 +161,7 @@ class Keeper(ThreadService):
         now = self._clock.monotonic()
         if self._ping_sent is None:
             self._ping_sent = now
-            self._notify(self._pong)
+            self._notify(self._loop_responded)
             return
         lag = now - self._ping_sent
         if lag < _LAG_REPORTED or now - self._lag_logged_at < max(_LAG_REPORTED, lag / 2):
@@ -195,5 +195,5 @@ class Keeper(ThreadService):
                 )
         self._held_logged = long
 
-    def _pong(self) -> None:
+    def _loop_responded(self) -> None:
         self._ping_sent = None

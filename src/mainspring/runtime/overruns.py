@@ -48,13 +48,13 @@ class Overruns:
 
     def watch(self, run: Run) -> None:
         """Watch a run that was asked to stop."""
-        self.timers.call_later(PATIENCE, self._insist, run, PATIENCE)
+        self.timers.call_later(PATIENCE, self._stop_again, run, PATIENCE)
 
     def named(self, runs: list[Run]) -> list[Overrun]:
         """Return those that are overrunning."""
         return [each for run in runs if (each := _overrun(run)) is not None]
 
-    def _insist(self, run: Run, pause: float) -> None:
+    def _stop_again(self, run: Run, pause: float) -> None:
         found = _overrun(run)
         if found is None or run.task is None:
             return  # it has ended
@@ -72,7 +72,7 @@ class Overruns:
         )
         if not self.handler.threaded:
             run.cancel()
-        self.timers.call_later(pause, self._insist, run, pause)
+        self.timers.call_later(pause, self._stop_again, run, pause)
 
 
 def _overrun(run: Run) -> Overrun | None:

@@ -110,7 +110,7 @@ class Settler(Service):
         """Wait until the database has replied to every verdict taken so far, if only with *busy*."""
         await self._empty.wait()
 
-    async def through(self) -> None:
+    async def all_written(self) -> None:
         """Wait until none is left, neither unwritten nor busy."""
         await self._empty.wait()
         await self._unbusy.wait()

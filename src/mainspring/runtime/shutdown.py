@@ -98,7 +98,7 @@ class Shutdown:
             await self.fetchers.notify_others()
             await self.scheduler.report_offline()
             await self.bus.settled()
-            await self.settler.through()
+            await self.settler.all_written()
 
         if not await until(_LAST_VERDICTS, orderly()):
             self._log_unfinished()

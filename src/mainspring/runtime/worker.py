@@ -69,7 +69,7 @@ class Worker:
         # A new one for every start: epochs alone do not distinguish holders after a failover (invariant 2).
         self.owner: str = holder(settings.name, start_id)
         """The holder of its claims."""
-        self._settler = Settler(storage.mailbox, self.owner, in_hand, self._comes_back, log, clock, bus, meter)
+        self._settler = Settler(storage.mailbox, self.owner, in_hand, self._due_again, log, clock, bus, meter)
         self._threads = Threads(sum(handler.concurrency for handler in handlers if handler.threaded))
         failures = RateLimitedLog(clock, "mainspring.handlers", separate_warnings=True)
         shared = ExecutorContext(self._settler, in_hand, self._threads, self._freed, settings.deaths, failures, bus)
@@ -255,13 +255,13 @@ class Worker:
             self._scheduler.wake()
             self._janitor.reporting.report_soon()
             if len(self._in_hand):
-                self._keeper.poke()
+                self._keeper.check_soon()
 
     def _freed(self, group: str) -> None:
         self._fetchers.freed(group)
 
-    def _comes_back(self, group: str, delay: timedelta) -> None:
-        self._fetchers.comes_back(group, delay)
+    def _due_again(self, group: str, delay: timedelta) -> None:
+        self._fetchers.due_again(group, delay)
 
     def _lost(self, claim: Claim) -> None:
         run = self._in_hand.get(claim)
