@@ -15,7 +15,7 @@ from mainspring import Context, Depends, Mainspring
 from mainspring.model.message import Delivery
 from mainspring.model.verdict import Settlement
 from mainspring.runtime.claims_in_hand import ClaimsInHand
-from mainspring.runtime.executor import Executor
+from mainspring.runtime.executor import Executor, ExecutorContext
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.offload import Threads
 from mainspring.runtime.reports import RateLimitedLog
@@ -113,16 +113,8 @@ def _handlers() -> dict[str, Handler]:
 async def _round(handler: Handler, messages: int) -> float:
     """Return microseconds per message."""
     done: Callable[[str], None] = lambda _group: None  # noqa: E731
-    executor = Executor(
-        handler,
-        _Absorbing(),
-        ClaimsInHand(),
-        Threads(1),
-        done,
-        3,
-        RateLimitedLog(SystemClock(), "mainspring.bench"),
-        Bus(),
-    )
+    log = RateLimitedLog(SystemClock(), "mainspring.bench")
+    executor = Executor(handler, ExecutorContext(_Absorbing(), ClaimsInHand(), Threads(1), done, 3, log, Bus()))
     runs = [Run(_delivery(number), handler, 0.0) for number in range(messages)]
     began = time.perf_counter()
     executor.put(runs)

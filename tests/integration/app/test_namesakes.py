@@ -108,7 +108,7 @@ async def test_a_worker_with_a_name_of_its_own_that_starts_anew_claims_again(mak
             await app.workers.drain("node")
             await drained(app, "shop")
             # Its process dies here: nobody takes leave for it.
-            first._janitor._reporting._upkeep = Gone(first._janitor._reporting._upkeep)
+            first._janitor.reporting._upkeep = Gone(first._janitor.reporting._upkeep)
         (left,) = await app.workers.list()
         async with app.worker(name="node") as second:
 
