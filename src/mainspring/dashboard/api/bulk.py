@@ -42,7 +42,6 @@ class BulkShown:
     filter: Search
     state: BulkState = "running"
     done: int = 0
-    total: int | None = None
     started_at: datetime
     ended_at: datetime | None = None
     by: str

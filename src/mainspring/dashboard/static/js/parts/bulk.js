@@ -106,20 +106,11 @@ export class Bulk {
   view() {
     const { job } = this;
     if (!job) return null;
-    const share = job.total ? Math.min(100, Math.round((20 * job.done) / job.total) * 5) : null;
     return h(
       "div",
       { class: "card bulkbar", role: "status", key: "bulk" },
-      h(
-        "span",
-        null,
-        `${DOING[job.action]} … ${many(job.done, "delivery", "deliveries")}${job.total ? ` of ${job.total.toLocaleString("en")}` : ""}`,
-      ),
-      h(
-        "div",
-        { class: `progress grow ${share === null ? "unknown" : ""}` },
-        h("i", { class: share === null ? "" : `w-${share}` }),
-      ),
+      h("span", null, `${DOING[job.action]} … ${many(job.done, "delivery", "deliveries")}`),
+      h("div", { class: "progress grow unknown" }, h("i")),
       button("Stop", () => attempt(() => post(`bulk/${job.id}/stop`)), { kind: "small" }),
     );
   }
