@@ -113,7 +113,9 @@ class Registry:
             )
 
         def register(function: Any) -> Any:
-            plain = self._plain(function, "a consumer")
+            if self._workers:
+                raise Misuse("a consumer was registered while a worker runs: import its module before app.worker()")
+            plain: Any = function.function if isinstance(function, Consumed) else function
             known = self._consumers.of(plain)
             if known is not None and not known.topics:
                 raise BadOption(
@@ -132,7 +134,9 @@ class Registry:
         own = {name: value for name, value in options.items() if name in ConsumerOptions.__annotations__}
 
         def register(function: Any) -> Any:
-            plain = self._plain(function, "a schedule")
+            if self._workers:
+                raise Misuse("a schedule was registered while a worker runs: import its module before app.worker()")
+            plain: Any = function.function if isinstance(function, Consumed) else function
             registration = self._consumers.of(plain)
             if registration is None:
                 registration = self._consumers.register(plain, topics, own, recurring=True)
@@ -149,12 +153,6 @@ class Registry:
             return self._consumed(plain, registration)
 
         return cast("Registrar", register)
-
-    def _plain(self, function: Any, what: str) -> Any:
-        """Return the function as it was written; raise Misuse while a worker runs."""
-        if self._workers:
-            raise Misuse(f"{what} was registered while a worker runs: import its module before app.worker()")
-        return function.function if isinstance(function, Consumed) else function
 
     def _consumed(self, plain: Any, registration: Registration) -> Any:
         if inspect.isclass(plain):
