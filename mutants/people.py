@@ -311,8 +311,8 @@ DATABASES: list[Mutant] = [
     Mutant(
         "a refusal for want of a right names no way to see which",
         file="storage/postgres/errors.py",
-        was="            return NotGranted(said)",
-        becomes="            return StorageError(said)",
+        was="            return NotGranted(text)",
+        becomes="            return StorageError(text)",
         caught_by=RIGHTS,
     ),
     Mutant(

@@ -6,17 +6,13 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from mainspring.model.errors import Conflict
 from mainspring.model.views import Declaration
 from mainspring.model.worker import SEEN_EVERY, SILENT_AFTER, Declarer, DeclareResult, Subscription
 from mainspring.storage.operation import operation
 from mainspring.storage.patterns import expression, is_wild
-from mainspring.storage.portable.dialect import SqlOperations
+from mainspring.storage.portable.dialect import SqlOperations, written_mapping
 from mainspring.storage.script import Script
-
-_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class StoredGroup(NamedTuple):
@@ -154,4 +150,4 @@ class SqlDeclarations(SqlOperations):
 
     def _described(self, declaration: Declaration) -> tuple[str, str]:
         """Handler and options, as they are stored."""
-        return self._values.text(declaration.handler), _encode(dict(declaration.options)).decode()
+        return self._values.text(declaration.handler), written_mapping(declaration.options)

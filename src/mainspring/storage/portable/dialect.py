@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
@@ -30,8 +30,14 @@ from mainspring.storage.script import Row, Script, Statement
 
 T = TypeVar("T")
 
+_encode = msgspec.json.Encoder(order="deterministic").encode
 read_mapping: Callable[[bytes | str], dict[str, str]] = msgspec.json.Decoder(dict[str, str]).decode
 """Read stored headers or options."""
+
+
+def written_mapping(values: Mapping[str, Any]) -> str:
+    """Write headers, options or a layer of a schedule; equal ones are written alike, whatever their order."""
+    return _encode(dict(values)).decode()
 
 
 class Statements(Protocol):

@@ -22,7 +22,6 @@ from mainspring.model.schedule import (
     Decide,
     Due,
     Freeze,
-    Layer,
     Note,
     Occurrence,
     Rewrite,
@@ -32,7 +31,7 @@ from mainspring.model.schedule import (
     Timesheet,
 )
 from mainspring.storage.operation import operation
-from mainspring.storage.portable.dialect import SqlOperations
+from mainspring.storage.portable.dialect import SqlOperations, written_mapping
 from mainspring.storage.script import Row, Script
 
 WIDTH = 19
@@ -299,13 +298,13 @@ class SqlTimetable(SqlOperations):
             row.name,
             row.app,
             row.origin,
-            _json(row.definition),
+            written_mapping(row.definition),
             instant(row.created_at),
             instant(row.declared_at),
             instant(row.base_at),
             instant(row.next_at),
-            _json(row.overrides),
-            _json(row.edits),
+            written_mapping(row.overrides),
+            written_mapping(row.edits),
             row.version,
             row.revision,
             instant(row.paused_at),
@@ -339,7 +338,3 @@ def _layer(text: str) -> dict[str, Any]:
         return _decode(text)
     except msgspec.DecodeError:
         return {"unreadable": text}
-
-
-def _json(layer: Layer) -> str:
-    return msgspec.json.encode(dict(layer), order="sorted").decode()

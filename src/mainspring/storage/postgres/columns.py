@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Any, assert_never
 from uuid import UUID
 
-import msgspec
-
 from mainspring.model.fingerprint import fingerprint
 from mainspring.model.message import ClaimRequest, Delivery, Draft
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze
-from mainspring.storage.portable.dialect import read_mapping
+from mainspring.storage.portable.dialect import read_mapping, written_mapping
 from mainspring.storage.script import Row
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -27,11 +25,6 @@ def clean(text: str) -> str:
     if "\x00" in text:
         text = text.replace("\x00", "\\x00")
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
-
-
-def to_json(mapping: Mapping[str, str]) -> str:
-    """Write a mapping of texts, alike for alike mappings."""
-    return msgspec.json.encode(dict(mapping), order="sorted").decode()
 
 
 def plain_id(value: object) -> UUID:
@@ -126,7 +119,7 @@ def of_draft(draft: Draft) -> tuple[Any, ...]:
         int(draft.priority),
         draft.id,
         draft.payload,
-        None if draft.headers is None else to_json(draft.headers),
+        None if draft.headers is None else written_mapping(draft.headers),
         draft.key,
         draft.delay or None,
         draft.at,
@@ -154,7 +147,7 @@ def of_drafts(drafts: Iterable[Draft]) -> tuple[list[Any], ...]:
         places,
         list(unique),
         [each.payload for each in batch],
-        _filled([None if each.headers is None else to_json(each.headers) for each in batch]),
+        _filled([None if each.headers is None else written_mapping(each.headers) for each in batch]),
         _filled([each.key for each in batch]),
         _filled([each.delay or None for each in batch]),
         _filled([each.at for each in batch]),

@@ -10,11 +10,12 @@ from uuid import UUID
 from mainspring.model.join import Join, Recount, as_members
 from mainspring.model.message import Draft, Published, repeated
 from mainspring.storage.patterns import matches
+from mainspring.storage.portable.dialect import written_mapping
 from mainspring.storage.portable.ledger import id_after
 from mainspring.storage.portable.timetable import written_draft
 from mainspring.storage.script import Row, Script
 from mainspring.storage.sqlite.dialect import Dialect
-from mainspring.storage.sqlite.values import after, mapping, micros, names, read_pairs
+from mainspring.storage.sqlite.values import after, micros, names, read_pairs
 
 Routes = dict[str, list[str]]
 """The groups of each topic, sorted."""
@@ -148,7 +149,7 @@ def _body(raw: bytes, draft: Draft) -> tuple[Any, ...]:
         draft.key,
         draft.payload,
         draft.content_type,
-        None if draft.headers is None else mapping(draft.headers),
+        None if draft.headers is None else written_mapping(draft.headers),
         draft.correlation_id,
         None if draft.causation_id is None else draft.causation_id.bytes,
     )

@@ -94,11 +94,6 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
     return _decode_pairs(text)
 
 
-def mapping(values: Mapping[str, str]) -> str:
-    """Headers or options; equal ones are written alike, whatever their order."""
-    return _encode(dict(values)).decode()
-
-
 def storable(text: str | None) -> str | None:
     """Text from errors and handlers: what has no UTF-8 form is written as an escape, never refused."""
     if text is None or text.isascii():

@@ -6,7 +6,7 @@ from uuid import UUID
 from mainspring.model.fingerprint import fingerprint
 from mainspring.model.message import ALL_LEVELS, Claim, ClaimRequest, Draft, Priority
 from mainspring.model.verdict import Bury, Done, Failure, Retry, Settlement
-from mainspring.storage.portable.dialect import read_mapping
+from mainspring.storage.portable.dialect import read_mapping, written_mapping
 from mainspring.storage.postgres import columns
 
 ONE, TWO, THREE = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -113,5 +113,5 @@ def test_only_what_is_buried_has_a_cause() -> None:
 
 
 def test_alike_mappings_are_written_alike() -> None:
-    assert columns.to_json({"b": "2", "a": "1"}) == columns.to_json({"a": "1", "b": "2"})
+    assert written_mapping({"b": "2", "a": "1"}) == written_mapping({"a": "1", "b": "2"})
     assert read_mapping('{"a":"1"}') == {"a": "1"}

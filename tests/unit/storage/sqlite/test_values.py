@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.model.errors import BadOption
+from mainspring.storage.portable.dialect import written_mapping
 from mainspring.storage.sqlite import SqliteStorage
 from mainspring.storage.sqlite.schema import ddl, statements
-from mainspring.storage.sqlite.values import after, before, instant, mapping, micros, storable
+from mainspring.storage.sqlite.values import after, before, instant, micros, storable
 
 
 @given(st.datetimes(min_value=datetime(1970, 1, 1), timezones=st.just(UTC)))  # noqa: DTZ001
@@ -33,7 +34,7 @@ def test_an_age_beyond_the_beginning_of_time_is_the_beginning() -> None:
 
 
 def test_equal_options_are_written_alike() -> None:
-    assert mapping({"b": "2", "a": "1"}) == mapping({"a": "1", "b": "2"}) == '{"a":"1","b":"2"}'
+    assert written_mapping({"b": "2", "a": "1"}) == written_mapping({"a": "1", "b": "2"}) == '{"a":"1","b":"2"}'
 
 
 @pytest.mark.parametrize(
