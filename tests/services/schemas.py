@@ -1,8 +1,6 @@
 """A migrated schema that one test after another uses, since migrating one takes longer than most tests."""
 
-import asyncio
 import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from uuid import uuid4
 
@@ -81,8 +79,7 @@ class Schemas:
         name, self._ready = self._ready, None
         if name is None:
             name = f"test_{uuid4().hex[:12]}"
-            with ThreadPoolExecutor(1) as thread:  # the caller may have a loop of its own
-                thread.submit(asyncio.run, PostgresStorage(self._url, schema=name).schema.migrate()).result()
+            self._connection.execute(PostgresStorage.ddl(name).encode())
             self._shape = self._one(SHAPE, (name,))
             tables = [table for (table,) in self._connection.execute(_TABLES, (name,))]
             self._filled = {table: rows for table in tables if (rows := self._rows(name, table)) is not None}
