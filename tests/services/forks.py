@@ -5,7 +5,7 @@
 serves on the socket of that number until its other end is closed, and has imported these modules too.
 
 Each command is a process of its own, with a directory, an environment, arguments, streams and an exit code, and runs
-what `python -m mainspring` or `python -m django` runs, a script, or the blocks of a page.
+what `python -m mainspring`, `django` or `pytest` runs, a script, or the blocks of a page.
 tests/integration/cli/test_forks.py holds what it says against what a process says that starts anew.
 """
 
@@ -48,7 +48,7 @@ _LATE = (
 """What commands import when they get there."""
 _exit_code: list[int] = []
 """Of this process, once it is a command and over."""
-Program = Literal["mainspring", "page", "django", "script"]
+Program = Literal["mainspring", "page", "django", "pytest", "script"]
 
 
 class Said(NamedTuple):
@@ -307,6 +307,11 @@ def _do(program: Program, commands: list[list[str]], environment: Mapping[str, s
         sys.argv = [main.__file__, *commands[0]]
         management.execute_from_command_line()
         sys.exit()
+    if program == "pytest":
+        import pytest
+
+        sys.argv = [str(Path(pytest.__file__).with_name("__main__.py")), *commands[0]]
+        sys.exit(pytest.console_main())
     if program == "script":
         sys.argv = commands[0]
         run_path(sys.argv[0], run_name="__main__")

@@ -100,12 +100,8 @@ class Shell:
 
     @contextmanager
     def started(self, *arguments: object, anew: bool = False) -> Iterator[Started]:
-        """A command that goes on, with its output to be read line by line; killed if the test forgets it.
-
-        One with several processes always starts anew: its open files and what its children inherit are looked at.
-        """
+        """A command that goes on, with its output to be read line by line; killed if the test forgets it."""
         words = list(map(str, arguments))
-        anew = anew or not {"-p", "--processes"}.isdisjoint(words)
         process = self._started_anew(words) if anew else self._started_forked(words)
         try:
             yield process
