@@ -301,10 +301,10 @@ def _do(program: Program, commands: list[list[str]], environment: Mapping[str, s
     if program == "django":
         from django.core import management
 
-        main = sys.modules["__main__"]  # what processes of its own start from
-        main.__spec__ = find_spec("django.__main__")
-        main.__file__ = str(Path(management.__file__).parents[2] / "__main__.py")
-        sys.argv = [main.__file__, *commands[0]]
+        first = sys.modules["__main__"]  # what processes of its own start from
+        first.__spec__ = find_spec("django.__main__")
+        first.__file__ = str(Path(management.__file__).parents[2] / "__main__.py")
+        sys.argv = [first.__file__, *commands[0]]
         management.execute_from_command_line()
         sys.exit()
     if program == "pytest":

@@ -87,16 +87,11 @@ class Shell:
 
     def python(self, script: str) -> str:
         """Run a Python script of the directory and return what it printed."""
-        ran = subprocess.run(
-            [sys.executable, script],
-            cwd=self.directory,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
+        ran = forks().run(
+            [script], program="script", directory=self.directory, environment=self.environment, patience=PATIENCE
         )
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout
+        assert ran.code == 0, ran.err
+        return ran.out
 
     @contextmanager
     def started(self, *arguments: object, anew: bool = False) -> Iterator[Started]:
