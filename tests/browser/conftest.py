@@ -11,7 +11,7 @@ from tests.browser.site import OPERATOR, Site, furnish, shop
 from tests.services.chromium import chromium
 
 # The window of the new headless mode has an address bar, whose menu is two pages of its own in a process of its own:
-# they take as long to load as what a test looks at. A second list replaces the first, so Playwright's is repeated.
+# they would take as long to load as what a test looks at. A second list replaces the first: Playwright's is repeated.
 _PLAYWRIGHTS = (
     "AimEnabled,AvoidCorsURLLoaderRestartOnRedirect,AvoidUnnecessaryBeforeUnloadCheckSync,DestroyProfileOnBrowserClose,"
     "HttpsFirstBalancedModeAutoEnable,HttpsUpgrades,LensOverlay,MediaRouter,NetworkTimeServiceQuerying,"

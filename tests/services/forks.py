@@ -5,7 +5,7 @@
 serves on the socket of that number until its other end is closed, and has imported these modules too.
 
 Each command is a process of its own, with a directory, an environment, arguments, streams and an exit code, and runs
-what `python -m mainspring` or `python -m django` runs, a script, or the blocks of a page.
+what `python -m mainspring`, `django` or `pytest` runs, a script, or the blocks of a page.
 tests/integration/cli/test_forks.py holds what it says against what a process says that starts anew.
 """
 
@@ -50,7 +50,7 @@ _LATE = (
 """What commands import when they get there."""
 _exit_code: list[int] = []
 """Of this process, once it is a command and over."""
-Program = Literal["mainspring", "page", "django", "script"]
+Program = Literal["mainspring", "page", "django", "pytest", "script"]
 
 
 class Said(NamedTuple):
@@ -301,12 +301,17 @@ def _do(program: Program, commands: list[list[str]], environment: Mapping[str, s
     if program == "django":
         from django.core import management
 
-        start = sys.modules["__main__"]  # what processes of its own start from
-        start.__spec__ = find_spec("django.__main__")
-        start.__file__ = str(Path(management.__file__).parents[2] / "__main__.py")
-        sys.argv = [start.__file__, *commands[0]]
+        first = sys.modules["__main__"]  # what processes of its own start from
+        first.__spec__ = find_spec("django.__main__")
+        first.__file__ = str(Path(management.__file__).parents[2] / "__main__.py")
+        sys.argv = [first.__file__, *commands[0]]
         management.execute_from_command_line()
         sys.exit()
+    if program == "pytest":
+        import pytest
+
+        sys.argv = [str(Path(pytest.__file__).with_name("__main__.py")), *commands[0]]
+        sys.exit(pytest.console_main())
     if program == "script":
         sys.argv = commands[0]
         run_path(sys.argv[0], run_name="__main__")

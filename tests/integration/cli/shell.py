@@ -87,25 +87,16 @@ class Shell:
 
     def python(self, script: str) -> str:
         """Run a Python script of the directory and return what it printed."""
-        ran = subprocess.run(
-            [sys.executable, script],
-            cwd=self.directory,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
+        ran = forks().run(
+            [script], program="script", directory=self.directory, environment=self.environment, patience=PATIENCE
         )
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout
+        assert ran.code == 0, ran.err
+        return ran.out
 
     @contextmanager
     def started(self, *arguments: object, anew: bool = False) -> Iterator[Started]:
-        """A command that goes on, with its output to be read line by line; killed if the test forgets it.
-
-        One with several processes always starts anew: its open files and what its children inherit are looked at.
-        """
+        """A command that goes on, with its output to be read line by line; killed if the test forgets it."""
         words = list(map(str, arguments))
-        anew = anew or not {"-p", "--processes"}.isdisjoint(words)
         process = self._started_anew(words) if anew else self._started_forked(words)
         try:
             yield process

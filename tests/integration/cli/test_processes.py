@@ -39,7 +39,7 @@ def not_the_same_signal(worker: Started) -> None:
 
 
 def test_a_child_that_is_killed_is_replaced_and_work_goes_on(shell: Shell) -> None:
-    with shell.started("worker", "shop:app", "--processes", 2) as worker:
+    with shell.started("worker", "shop:app", "--processes", 2, anew=True) as worker:  # its open files are looked at
         first, second = ready(worker), ready(worker)
         os.kill(first, signal.SIGKILL)
         third = ready(worker)

@@ -41,6 +41,7 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory, shelf: Path) -> dict[str,
         "PIP_NO_INDEX": "1",
         "PIP_FIND_LINKS": str(shelf),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_NO_COMPILE": "1",  # Python compiles what is imported, which is a part
     }
 
 
