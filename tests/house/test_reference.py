@@ -32,7 +32,7 @@ from tests.house.tree import ROOT
 REFERENCE = ROOT / "docs" / "reference"
 _HEADING = re.compile(r"^#{2,3} (.*)$", re.MULTILINE)
 _ROW = re.compile(r"^\| `(\w+)` \| (.*?) \|", re.MULTILINE)
-ROOMS = ("messages", "dead", "groups", "workers", "schedules", "inbox", "leases", "joins", "fanouts")
+ROOMS = ("messages", "dead", "groups", "workers", "schedules", "inbox", "leases", "joins", "fanouts", "stats")
 _WORLD = {"Retention": Retention, "timedelta": timedelta}
 
 

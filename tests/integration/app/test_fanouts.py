@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from mainspring import NO_RETRY, Context, CursorView, Mainspring, Slice, Snooze,
 from tests.integration.app.shop import eventually
 
 Make = Callable[..., Mainspring]
+HALF_PAST = datetime(2031, 5, 1, 12, 30, tzinfo=UTC)
 databases = pytest.mark.parametrize("make", ["sqlite", "postgresql"], indirect=True)
 
 
@@ -280,7 +281,7 @@ def test_a_kit_on_the_callers_connection_plans_and_advances_in_its_transaction(t
         ctx.tx.execute(text("SELECT 1"))
 
     engine = create_engine(f"sqlite:///{tmp_path}/etl.db", poolclass=NullPool)
-    with Session(engine) as session, app.testing(tx=session) as kit:
+    with Session(engine) as session, app.testing(tx=session, start=HALF_PAST) as kit:
         planned = app.sync.fanouts.run("etl", "payments")
         kit.sync.drain()
         by_hand = app.sync.fanouts.get("etl", "payments")

@@ -192,7 +192,7 @@ async def test_an_app_that_is_not_open_says_so() -> None:
 
     with pytest.raises(errors.NotOpen, match=r"app\.stats\.measures\(\)"):
         await app.stats.measures()
-    with pytest.raises(errors.NotOpen, match=r"app\.rates\(\)"):
+    with pytest.raises(errors.NotOpen, match=r"app\.stats\.rates\(\)"):
         await app.stats.rates()
     with pytest.raises(errors.NotOpen, match=r"app\.metrics\(\)"):
         await app.metrics()

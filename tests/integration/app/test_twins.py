@@ -23,6 +23,7 @@ from mainspring.app.consume.context import SyncContext
 from mainspring.app.fanout.fanouts import Fanouts, SyncFanouts
 from mainspring.app.inbox import Inbox, SyncInbox
 from mainspring.app.lease.leases import Leases, SyncLeases
+from mainspring.app.observe.stats import Stats, SyncStats
 from mainspring.app.queue.queue import Queue, SyncQueue
 from mainspring.app.schedule.schedules import Schedules, SyncSchedules
 from mainspring.app.sync import Sync
@@ -32,6 +33,7 @@ TWINS: list[tuple[type, type[Face[Any]]]] = [
     (Messages, SyncMessages),
     (DeadLetters, SyncDeadLetters),
     (Groups, SyncGroups),
+    (Stats, SyncStats),
     (Workers, SyncWorkers),
     (Joins, SyncJoins),
     (Schedules, SyncSchedules),
@@ -69,11 +71,12 @@ Call = Callable[[Any], Any]
 CALLS: dict[str, Call] = {
     "migrate": lambda app: app.migrate(),
     "declare": lambda app: app.declare(),
-    "tally": lambda app: app.stats.tally(),
+    "stats.tally": lambda app: app.stats.tally(),
     "audit": lambda app: app.audit(),
     "note": lambda app: app.note("deploy", "shop", by="ann"),
-    "measures": lambda app: app.stats.measures("15m"),
-    "rates": lambda app: app.stats.rates(),
+    "stats.roster": lambda app: app.stats.roster(),
+    "stats.measures": lambda app: app.stats.measures("15m"),
+    "stats.rates": lambda app: app.stats.rates(),
     "prune": lambda app: app.prune(),
     "publish": lambda app: app.publish("orders.placed", {"id": 1}),
     "publish_many": lambda app: app.publish_many([("orders.placed", {"id": 1}), ("orders.placed", {"id": 2})]),

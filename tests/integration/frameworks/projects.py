@@ -29,7 +29,6 @@ _IMPORTED = (
     "django.db.models",
     "django.test.runner",
     "mainspring.integrations.django.apps",
-    "mainspring.integrations.django.checks",
     "mainspring.integrations.django.databases",
 )
 _PATIENCE = 100.0

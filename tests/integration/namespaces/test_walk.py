@@ -12,7 +12,20 @@ from tests.integration.namespaces.calls import CALLS, WIRING
 from tests.integration.namespaces.report import note
 from tests.integration.namespaces.world import ALONE, HANDLED, MINE, THEIRS, Place, shown, stock
 
-ROOMS = ("", "messages", "dead", "groups", "workers", "schedules", "inbox", "leases", "joins", "fanouts", "queue")
+ROOMS = (
+    "",
+    "messages",
+    "dead",
+    "groups",
+    "workers",
+    "schedules",
+    "inbox",
+    "leases",
+    "joins",
+    "fanouts",
+    "stats",
+    "queue",
+)
 
 
 class Face:

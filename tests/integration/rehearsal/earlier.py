@@ -167,7 +167,7 @@ async def steered(there: Shop) -> None:
     await app.schedules.put("digest", "0 8 * * mon", there.album, "weekly", jitter="10m", by="ann")
     await app.schedules.once("reminder", soon, there.album, "reminder", by="ann")
     await app.schedules.freeze(app="warehouse", reason="stocktaking", by="ann")
-    await app.fanouts.edit("etl", "payments", "initech", every="2h", by="ann")
+    await app.fanouts.edit("etl", "payments", "initech", every="60d", by="ann")
     await app.workers.drain("unlucky", by="ann", reason="it hangs")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from mainspring import Mainspring
 
-ROOMS = ("", "messages", "dead", "groups", "workers", "schedules", "inbox", "leases", "joins", "fanouts")
+ROOMS = ("", "messages", "dead", "groups", "workers", "schedules", "inbox", "leases", "joins", "fanouts", "stats")
 FORMER = {
     ".tally": "stats.tally()",
     ".roster": "stats.roster()",
