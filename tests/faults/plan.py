@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from mainspring.model.schedule import Misfire
+from mainspring.model.schedule import Misfire, Overlap
 
 TOPIC = "work"
 GROUP = "work"
@@ -60,6 +60,9 @@ class Entry:
     end: float | None = None
     """The seconds of the epoch between which it is due; None: always."""
     group: str = "occur"
+    overlap: Overlap = "allow"
+    nap: float | None = None
+    """How many seconds its handler takes; None: as long as the plan says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,11 +39,13 @@ def timing(entry: Entry) -> TimingOptions:
         "catch_up": entry.catch_up,
         "start": _instant(entry.start),
         "end": _instant(entry.end),
-        "overlap": "allow",
+        "overlap": entry.overlap,
     }
 
 
 def _handler(plan: Plan, effects: Effects) -> Callable[[Context], Awaitable[Done]]:
+    naps = {entry.name: entry.nap for entry in plan.schedules if entry.nap is not None}
+
     async def occur(ctx: Context) -> Done:
         id, epoch = ctx.message_id, ctx.fence
         due = (ctx.scheduled_for - _EPOCH) // timedelta(microseconds=1)
@@ -52,7 +54,7 @@ def _handler(plan: Plan, effects: Effects) -> Callable[[Context], Awaitable[Done
             # Short when somebody takes it over: who is killed with it again and again would bury it.
             while plan.hold.exists():
                 await asyncio.sleep(_STEP)
-            await asyncio.sleep(plan.nap)
+            await asyncio.sleep(naps.get(ctx.schedule or "", plan.nap))
         effects.end(id, epoch, "ok")
         return Done(f"{epoch}")
 

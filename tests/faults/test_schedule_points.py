@@ -10,7 +10,7 @@ import pytest
 
 from tests.faults.calculator import mixed
 from tests.faults.fleet import Member
-from tests.faults.plan import Bug
+from tests.faults.plan import Bug, Entry
 from tests.faults.proxy import Proxy, proxy_to
 from tests.faults.report import Report
 from tests.faults.scene import Scene, scene_on
@@ -60,7 +60,9 @@ async def _killed_at(scene: Scene, points: Sequence[_Point], url: str, bug: Bug 
     All of them work on the same ones. Who gets to go on with them stands still in the midst of it, and the others pass
     its rows over until it is dead.
     """
-    table = Timetable(scene, coded=mixed(20, groups=2))
+    # One whose runs take longer than its rhythm, so that a look has something to release.
+    queued = Entry("queued", "every 2s", group="occur-0", overlap="queue", nap=2.2)
+    table = Timetable(scene, coded=[*mixed(20, groups=2), queued])
     await table.workers(1)
     scene.kill(scene.fleet.members.pop())
     with _trapped(scene, points, url, bug) as waiting:
