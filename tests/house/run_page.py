@@ -24,6 +24,7 @@ import subprocess
 import sys
 import threading
 import types
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
@@ -35,7 +36,8 @@ from tests.services.forks import Forks
 
 _ENDLESS = re.compile(r"\b(mainspring (worker|dashboard)|mainspring_worker)\b")
 _FILE = re.compile(r"# ((?:\w+/)*\w+\.(?:py|toml))\n")
-_PATIENCE = 100.0
+_PATIENCE = 60.0
+"""Seconds for one command: less than a test waits for the page, which must be there to end it."""
 _PLAIN = re.compile(r"(?P<settings>(?:[A-Z_]+=\S+ )*)mainspring (?P<words>(?!.*--processes)[^|<>&;$`]*)")
 
 
@@ -127,19 +129,19 @@ def _started(command: str, forks: Forks | None) -> _Start:
 
 def _served(start: _Start, answer: list[str] | None) -> int:
     """Show what it says up to its end; a service is told to stop when it has said all of the answer."""
-    unsaid, told = list(answer or ()), answer is None
+    # Threads that print at once may put two texts on one line, and both ends of line after them.
+    shown, expected, told = "", Counter(answer or ()), answer is None
     watchdog = threading.Timer(_PATIENCE, os.kill, (start.pid, signal.SIGKILL))
     watchdog.start()
     with start.said:
         for line in start.said:
             print(line, end="", flush=True)
-            if line.strip() in unsaid:
-                unsaid.remove(line.strip())
-            if not unsaid and not told:
+            shown += line
+            if not told and all(shown.count(text) >= times for text, times in expected.items()):
                 os.kill(start.pid, signal.SIGTERM)
                 told = True
     watchdog.cancel()
-    if unsaid:
+    if unsaid := [text for text, times in expected.items() if shown.count(text) < times]:
         print(f"it never said {unsaid}")
     return start.wait(_PATIENCE)
 
