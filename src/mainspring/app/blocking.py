@@ -254,7 +254,7 @@ class Renamed:
             awaited = type(vars(self).get("_target", self))  # a blocking face has the names of what it stands for
             if (successor := getattr(awaited, "_former", {}).get(name)) is not None:
                 raise AttributeError(f"{own}.{name} was renamed: write {successor}", name=name, obj=self)
-            raise AttributeError(f"{own!r} object has no attribute {name!r}", name=name, obj=self)
+            return object.__getattribute__(self, name)  # raises again, also what a property has raised
 
 
 class Face(Renamed, Generic[S_co]):

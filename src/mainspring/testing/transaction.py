@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
 from mainspring.app.blocking import at_once, is_blocking
+from mainspring.app.consume.injection import NonSuppressing
 from mainspring.app.storages import Enlists, OperationSet
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.app.transaction.handles import Kind
@@ -313,7 +314,7 @@ class Savepoints:
 async def _managed(manager: Any, *, blocking: bool) -> AsyncIterator[bool]:
     """Use that of Django, psycopg or asyncpg: a context manager, which is a savepoint within a transaction."""
     if not blocking:
-        async with manager:
+        async with NonSuppressing(manager):  # psycopg suppresses its own Rollback
             yield True
         return
     with loopless():

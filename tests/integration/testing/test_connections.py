@@ -11,7 +11,7 @@ import asyncpg
 import psycopg
 import pytest
 
-from mainspring import Context, Mainspring, Testing, errors, intervals
+from mainspring import NO_RETRY, Context, Mainspring, Testing, errors, intervals
 from tests.integration.testing.counting import new_rows, rows_on_postgres, rows_on_sqlite
 
 
@@ -85,6 +85,34 @@ def test_a_psycopg_connection_leaves_no_rows(app: Mainspring, postgres_url: str)
             with kit.expect_dead("confirm"):
                 kit.sync.advance("1d")
             check(kit)
+        connection.rollback()
+
+
+def rolling_back(app: Mainspring) -> None:
+    @app.consumer("orders.refused", retry=NO_RETRY)
+    async def refuse(order: int) -> None:
+        raise psycopg.Rollback  # psycopg's own transaction() would suppress it
+
+
+async def test_an_error_that_async_psycopg_suppresses_fails_the_run(app: Mainspring, postgres_url: str) -> None:
+    rolling_back(app)
+    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
+        with app.testing(tx=connection) as kit:
+            await app.publish("orders.refused", 7)
+            with kit.expect_dead("refuse"):
+                await kit.drain()
+            assert [(ran.group, ran.outcome) for ran in kit.runs] == [("refuse", "dead")]
+        await connection.rollback()
+
+
+def test_an_error_that_psycopg_suppresses_fails_the_run(app: Mainspring, postgres_url: str) -> None:
+    rolling_back(app)
+    with psycopg.connect(postgres_url) as connection:
+        with app.testing(tx=connection) as kit:
+            app.sync.publish("orders.refused", 7)
+            with kit.expect_dead("refuse"):
+                kit.sync.drain()
+            assert [(ran.group, ran.outcome) for ran in kit.runs] == [("refuse", "dead")]
         connection.rollback()
 
 

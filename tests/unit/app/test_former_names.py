@@ -55,6 +55,16 @@ def test_a_former_name_raises_and_names_its_successor(name: str, blocking: bool)
     assert call not in dir(face)
 
 
+def test_an_error_within_a_property_of_a_subclass_is_not_hidden() -> None:
+    class Shop(Mainspring):
+        @property
+        def broken(self) -> object:
+            return object().nothing  # type: ignore[attr-defined]
+
+    with pytest.raises(AttributeError, match=r"^'object' object has no attribute 'nothing'$"):
+        _ = Shop("memory://").broken
+
+
 def test_a_name_that_never_was_is_missing_as_usual() -> None:
     app = Mainspring("memory://")
 

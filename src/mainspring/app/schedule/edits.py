@@ -255,7 +255,7 @@ class ScheduleEdits:
             return target("publish", topic, None, *self._envelope.encode(payload, check_topic(topic)))
         registration = self._registration(consumer)
         body, content_type = self._envelope.encode(payload, name)
-        check_payload(body, content_type, registration, f"the schedule {name!r} of {registration.name}, {payload=!r}")
+        check_payload(body, content_type, registration, f"the schedule {name!r} of {registration.name}", payload)
         return target("direct", name, registration.group, body, content_type)
 
     def _registration(self, consumer: object) -> Registration:

@@ -12,7 +12,7 @@ from typing import Any, cast, get_args
 
 from mainspring.app.consume.consumer import Registration
 from mainspring.app.consume.consumers import ConsumerOptions
-from mainspring.app.message.envelope import Envelope
+from mainspring.app.message.envelope import MISSING, Envelope
 from mainspring.app.names import check_schedule, check_topic, is_reloaded
 from mainspring.app.options import Setting, choice, closest, flag, nearest, refuse_unknown
 from mainspring.app.schedule.timing import TIMING, TimingOptions, check_has_occurrences, read_timing
@@ -100,8 +100,8 @@ class Recurrences:
         mode = _mode(options)
         topic = self.topics(options)[0] if mode == "publish" else name
         body, content_type = self._envelope.encode(options.get("payload"), topic)
-        payload = f"payload={options['payload']!r}" if "payload" in options else "without payload=…"
-        check_payload(body, content_type, registration, f"@app.recurring of {registration.name}, {payload}")
+        what = f"@app.recurring of {registration.name}"
+        check_payload(body, content_type, registration, what, options.get("payload", MISSING))
         definition = {**fields, **target(mode, topic, registration.group, body, content_type)}
         plan = read_plan(definition, code)
         check_has_occurrences(plan, f"@app.recurring {name}", datetime.now(UTC), may_be_over=True)
@@ -162,14 +162,15 @@ def target(mode: Mode, topic: str, group: str | None, body: bytes, content_type:
     return {"mode": mode, "topic": topic, "group": group, "payload": payload, "content_type": content_type}
 
 
-def check_payload(body: bytes, content_type: str, registration: Registration, what: str) -> None:
-    """Raise BadOption, naming ``what``, for a payload that the consumer cannot read."""
+def check_payload(body: bytes, content_type: str, registration: Registration, what: str, payload: object) -> None:
+    """Raise BadOption, naming ``what`` and the payload, if the consumer cannot read it."""
     if registration.decode is None:
         return
     try:
         registration.decode(body, content_type)
     except Unreadable as error:
-        raise BadOption(f"{what}: {error}") from error
+        shown = "without payload=…" if payload is MISSING else f"{payload=!r}"
+        raise BadOption(f"{what}, {shown}: {error}") from error
 
 
 def _is_again(before: Recurring, now: Recurring) -> bool:

@@ -171,6 +171,8 @@ class SqlTimetable(SqlOperations):
         at = yield from self._turn_clock()
         known: dict[str, Schedule] = {}
         wanted: dict[str, Schedule | None] = {}
+        written: dict[str, Schedule] = {}
+        updates: list[tuple[Any, ...]] = []
         added: set[str] = set()
         busy: set[str] = set()
         # Where another was faster to add a row, it is found in the next round; the rows that were added stay.
@@ -179,24 +181,25 @@ class SqlTimetable(SqlOperations):
             busy |= set(locked)
             open_names = [name for name in open_names if name not in busy]
             known = {row[0]: self._schedule(row) for row in rows}
-            # All is decided before anything is written: in a caller's transaction nothing would roll it back.
+            # All is decided and encoded before a round writes: in a caller's transaction nothing would roll it back.
             wanted |= {name: how(name, known.get(name), moment) for name in open_names}
+            kept = [(name, row) for name in open_names if (row := wanted[name]) is not None]
             # In the order of names, so that concurrent calls do not deadlock.
-            fresh = [row for name in open_names if (row := wanted[name]) is not None and name not in known]
-            if fresh:
-                added |= set((yield from self._insert([self._columns(row) for row in fresh])))
+            fresh = [row for name, row in kept if name not in known]
+            written = {name: _revised(row, old) for name, row in kept if row is not (old := known.get(name, row))}
+            inserts, updates = [self._columns(row) for row in fresh], [self._columns(row) for row in written.values()]
+            if inserts:
+                added |= set((yield from self._insert(inserts)))
             if added.issuperset(row.name for row in fresh):
                 break
         changed = [name for name, row in wanted.items() if row is not known.get(name)]
-        old = [row for name in changed if (row := wanted[name]) is not None and name in known]
-        written = {row.name: _revised(row, known[row.name]) for row in old}
-        if written:
-            yield from self._update([self._columns(row) for row in written.values()])
+        if updates:
+            yield from self._update(updates)
         gone = [name for name in changed if wanted[name] is None]
         if gone:
             yield self._sql("timetable_delete", self._values.texts(gone))
             yield from self._cancel(gone, DELETED, at)
-        paused = [row.name for row in old if row.paused_at and known[row.name].paused_at is None]
+        paused = [name for name, row in written.items() if row.paused_at and known[name].paused_at is None]
         if paused:
             yield from self._cancel(paused, PAUSED, at)
         if changed:
