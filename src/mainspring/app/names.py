@@ -1,4 +1,4 @@
-"""Names: checks of those of topics, groups, keys and tables, and those of functions."""
+"""Checks of the names of topics, groups, keys and tables; and the names of functions."""
 
 from __future__ import annotations
 

@@ -338,7 +338,7 @@ class FanIn:
     def _draft(
         self, given: object, where: str, options: Mapping[str, Any], call: str, causation_id: UUID | None
     ) -> Draft:
-        """Return the draft for a consumer, given with its payload or, if it takes none, alone."""
+        """Return the draft for a (consumer, payload) pair, or for a consumer that takes no payload."""
         consumer, payload = self._addressed(given, where, call)
         draft = self._envelope.draft(
             None if payload is MISSING else payload,

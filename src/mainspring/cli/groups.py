@@ -15,7 +15,6 @@ from mainspring.model.views import Counts, GroupView
 
 app: App = App(name="groups", help="List, pause, resume and retire groups.")
 
-"""A worker whose last report is older does not count."""
 NO_GROUPS = "No groups declared. A worker declares its own when it starts, or run: mainspring declare MODULE:APP"
 SEE_PARKED = "mainspring messages list --state parked"
 Reason = Annotated[str, Parameter(show_default=False, help="Shown with the group and in the audit log.")]

@@ -35,7 +35,7 @@ from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.schedule import Misfire, Overlap
 
 app: App = schedules.app
-"""To which the commands here are added."""
+"""The group of commands ``schedules``: importing this module adds the commands below."""
 
 Reason = Annotated[str, Parameter(show_default=False, help="Shown with the schedule and in the audit log.")]
 Everywhere = Annotated[

@@ -167,7 +167,7 @@ class Executor:
                 run.cancel()
 
     def overrunning(self) -> list[Overrun]:
-        """Return the runs that were asked to stop and continue."""
+        """Return the runs that were asked to stop and are still running."""
         return self._overruns.named(self.running())
 
     def close(self) -> None:

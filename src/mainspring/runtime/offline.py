@@ -219,7 +219,7 @@ def _run_result(verdict: Verdict) -> tuple[RunStatus, Failure | None, str | None
 
 
 def _alone(handler: Handler) -> Handler:
-    """Return the consumer of a batch as one of a batch of one: an occurrence waits for no other."""
+    """Return a batch consumer with a batch size of one: an occurrence does not wait for others."""
     return handler if handler.batching is None else replace(handler, batching=Batching(1, 0.0))
 
 

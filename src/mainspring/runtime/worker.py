@@ -265,7 +265,8 @@ class Worker:
 
     def _lost(self, claim: Claim) -> None:
         run = self._in_hand.get(claim)
-        # A judged run is being written, or was by its handler's own transaction: the reply shows whether it is lost.
+        # The verdict of a judged run is being written, or was by its handler's own transaction: the reply shows
+        # whether the claim was lost.
         if run is not None and run.settled is None and not run.judged:
             self._by_group[run.delivery.group].interrupt(run, STOP_LOST)
             if run.stop_reason is not None:

@@ -119,7 +119,7 @@ class Meter:
         return runs, tuple(measures)
 
     def read(self) -> dict[str, GroupCounts]:
-        """Return the counts by group, which grow further."""
+        """Return the counts by group. They are the live objects, and keep counting."""
         return dict(self._groups)
 
     def end(self) -> None:

@@ -124,7 +124,7 @@ class Database:
 class Environment:
     """One test's database, records and services, put in the place of the app's and taken out again.
 
-    Time passes in the test's task with await, and in its thread, on a loop of the kit's, without.
+    With await, time passes in the test's task; without, in the test's thread, on a loop of the kit.
     """
 
     def __init__(self, app: AppParts, clock: HandClock, records: Records, database: Database, limits: Limits) -> None:

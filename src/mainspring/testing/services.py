@@ -198,7 +198,7 @@ class Services:
         return True
 
     async def _instant(self, died: Died, enough: Enough | None) -> bool:
-        """Run what is due now, and what becomes due now by that. Returns True if ``enough`` is."""
+        """Run what is due now, and what that makes due now. Returns True if ``enough`` is true."""
         __tracebackhide__ = True
         first = len(self._records.runs)
         while True:

@@ -312,7 +312,7 @@ class Savepoints:
 
 @asynccontextmanager
 async def _managed(manager: Any, *, blocking: bool) -> AsyncIterator[bool]:
-    """Use that of Django, psycopg or asyncpg: a context manager, which is a savepoint within a transaction."""
+    """Open a savepoint of Django, psycopg or asyncpg: a context manager, which is a savepoint within a transaction."""
     if not blocking:
         async with NonSuppressing(manager):  # psycopg suppresses its own Rollback
             yield True
@@ -331,7 +331,7 @@ async def _managed(manager: Any, *, blocking: bool) -> AsyncIterator[bool]:
 
 @asynccontextmanager
 async def _nested(handle: Any) -> AsyncIterator[bool]:
-    """Use that of SQLAlchemy; not as a context manager, in which a handler must not commit its session."""
+    """Open a savepoint of SQLAlchemy; not as a context manager, in which a handler must not commit its session."""
     from sqlalchemy.exc import InvalidRequestError
 
     nested = await _if_awaitable(handle.begin_nested())
@@ -347,7 +347,7 @@ async def _nested(handle: Any) -> AsyncIterator[bool]:
 
 @asynccontextmanager
 async def _statements(gateway: EnlistedGateway) -> AsyncIterator[bool]:
-    """Use one in SQL."""
+    """Open a savepoint by SQL statements."""
     await gateway.run(_statement(f"SAVEPOINT {_NAME}"), "settle")
     try:
         yield True

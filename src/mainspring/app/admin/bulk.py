@@ -46,7 +46,7 @@ _ENDS: Mapping[str, BulkState] = {
     "failed": "failed",
 }
 _DETAIL = re.compile(r"(\d+) [a-z ]+(?:; (.+))?")
-"""How ``Line.detail`` begins, and how it ended."""
+"""Reads ``Line.detail``: the count at its beginning, and how the action ended."""
 _UNDESCRIBED = ("before", "limit", "scan", "weight")
 _SEARCHED = ("text", "error")
 
@@ -54,7 +54,7 @@ _SEARCHED = ("text", "error")
 class BulkRun:
     """Applies an action from the newest match to the oldest, batch by batch.
 
-    A revived delivery keeps its place, and what is published during the run has a higher one. So nothing is found
+    A revived delivery keeps its ``seq``, and what is published during the run gets a higher one. So nothing is found
     twice, and the run ends, even if all revived deliveries die again at once (invariant 19).
     """
 
@@ -79,7 +79,7 @@ class BulkRun:
         self._wake = wake
 
     async def run(self, by: str, progress: Progress | None, stop: Callable[[], bool]) -> int:
-        """Apply it until all are done or ``stop`` returns True; return to how many it was applied."""
+        """Apply it until all are done or ``stop`` returns True; return how many deliveries it was applied to."""
         if not in_loop():
             return await self._run(by, progress, stop)  # in a test nothing waits, so no caller is cancelled
         # The current batch and the line in the audit are completed even if the caller is cancelled.

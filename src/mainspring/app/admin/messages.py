@@ -37,7 +37,7 @@ _LISTED: DeliveryPages = Paging("app.messages.list()", lambda row: row.seq, Seq)
 SEARCHED: DeliveryPages = Paging("app.messages.search()", lambda row: row.seq, Seq)
 _RUNS: Paging[RunView, int] = Paging("app.messages.runs()", lambda run: run.id, Seq)
 _TRACE = ("traceparent", "tracestate")
-"""Headers that name the trace of a message. A copy is part of none."""
+"""Headers that name the trace of a message. A copy belongs to no trace."""
 _FAILURES: Paging[RunView, tuple[datetime, int]] = Paging(
     "app.messages.failures()", lambda run: (run.finished_at, run.id), tuple[Instant, Seq]
 )
@@ -112,7 +112,7 @@ class Messages(Renamed):
         progress: Progress | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> int:
-        """Apply an action to everything that a search finds, in batches; return to how many it was applied.
+        """Apply an action to everything that a search finds, in batches; return how many deliveries it was applied to.
 
         ``revive`` and ``discard`` apply to dead letters, ``cancel`` (with the ``reason``) to live and parked
         deliveries, ``run_now`` to scheduled ones. Deliveries that are published during the run, or are revived and die

@@ -41,7 +41,7 @@ _FOLDER = str(Path(__file__).parent) + os.sep
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A handler as it will be called: its parameters, its payload's type, and how all it needs is made."""
+    """A handler as it will be called: its parameters, its payload's type, and how the values it needs are made."""
 
     function: Callable[..., Any]
     """What is called: the function itself, or a class's ``consume``."""

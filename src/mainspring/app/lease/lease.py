@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("mainspring.leases")
 _BRIEFLY = 0.001
 _BUSY = 0.1
-"""Seconds until a renewal is repeated whose row was locked."""
+"""Seconds until the renewal of a lease whose row was locked is retried."""
 
 
 class Lease:

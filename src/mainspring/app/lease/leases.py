@@ -101,7 +101,7 @@ class Leases:
 
 
 class LeaseOperations:
-    """Acquires leases for this process, and has what a held one needs."""
+    """Acquires leases for this process, and holds what a held lease needs."""
 
     def __init__(self, connection: Connection, transactions: Transactions, clock: Clock) -> None:
         self.connection: Connection = connection

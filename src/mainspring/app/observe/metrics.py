@@ -44,7 +44,7 @@ _SDK = "opentelemetry.sdk.metrics"
 class Metrics:
     """The counts of this process, and access to those of the database.
 
-    It does not hold the app: a meter provider, which reads the metrics, may outlive it.
+    It keeps no reference to the app: a meter provider, which reads the metrics, may outlive it.
     """
 
     def __init__(self, app: str, connection: Connection, leases_held: Callable[[], int]) -> None:
@@ -134,7 +134,7 @@ def leases_held(of: weakref.ref[Mainspring]) -> int:
 class Turn:
     """The election of the process that reports on the database: it holds the lease by scraping in time.
 
-    It does not hold the app, which a connection outlives while the database closes.
+    It keeps no reference to the app, which a connection outlives while the database closes.
     """
 
     def __init__(self, name: str) -> None:

@@ -15,7 +15,7 @@ from mainspring.model.errors import BadHandle
 from mainspring.storage.script import AsyncConnection, SyncConnection
 
 Committed = Callable[[], None]
-"""Called after the handle's commit, where that can be seen."""
+"""Called after the handle's commit, if the library reports commits."""
 Types = frozenset[tuple[str, str]]
 """(top-level module, class name), for the class or any of its bases."""
 

@@ -17,7 +17,6 @@ from mainspring.model.views import Counts, Roster, RunView, Tally
 
 CAP = 10_000
 """The maximum count per state: it is read more than once a second."""
-"""A worker whose last report is older counts as silent, as in ``app.health()``."""
 _FAILURES = 8
 
 

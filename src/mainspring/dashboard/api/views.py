@@ -18,20 +18,20 @@ R = TypeVar("R")
 
 
 class Rows(Struct, Generic[R], frozen=True):
-    """Rows, all of them."""
+    """A complete list."""
 
     rows: Sequence[R]
 
 
 class RowsPage(Rows[R], Generic[R], frozen=True):
-    """Some of the rows."""
+    """One page of a list."""
 
     cursor: str | None
     """The cursor of the next page; null: there is none."""
 
 
 class ScannedPage(RowsPage[R], Generic[R], frozen=True):
-    """Some of the rows. A short or even empty page is not necessarily the last."""
+    """One page of a list. A short or even empty page is not necessarily the last."""
 
     scanned: int
 

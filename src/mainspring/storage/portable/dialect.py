@@ -36,7 +36,7 @@ read_mapping: Callable[[bytes | str], dict[str, str]] = msgspec.json.Decoder(dic
 
 
 def written_mapping(values: Mapping[str, Any]) -> str:
-    """Write headers, options or a layer of a schedule; equal ones are written alike, whatever their order."""
+    """Write headers, options or a layer of a schedule: the same text for equal mappings, whatever their order."""
     return _encode(dict(values)).decode()
 
 
@@ -48,7 +48,7 @@ class Statements(Protocol):
         ...
 
     def opening(self, name: str, *args: Any) -> Statement:
-        """Make the same as the first of several statements that are written together."""
+        """Make the statement of this name, as the first of several statements of one transaction."""
         ...
 
 

@@ -169,11 +169,11 @@ class SqlPruning(SqlOperations):
 
     @abstractmethod
     def _prune_messages(self, age: timedelta, limit: int, at: Any) -> Script[Found]:
-        """Remove messages a reference to which ended so long ago, and none is left."""
+        """Remove messages without references, one of which ended at least ``age`` ago."""
 
     @abstractmethod
     def _prune_topic(self, kind: Kind, topic: str | None, age: timedelta, limit: int, at: Any) -> Script[int]:
-        """Remove records of a topic, None: of every one. Runs of a delivery that has not ended stay."""
+        """Remove records of a topic, or of all topics if it is None. Runs of a delivery that has not ended stay."""
 
     @abstractmethod
     def _prune_unique_keys(self, limit: int, at: Any) -> Script[int]:

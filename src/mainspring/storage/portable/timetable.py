@@ -283,7 +283,7 @@ class SqlTimetable(SqlOperations):
 
     @abstractmethod
     def _insert(self, rows: Sequence[tuple[Any, ...]]) -> Script[Collection[str]]:
-        """Add rows. Returns the names of those that were not there."""
+        """Insert rows. Returns the names of those that did not exist yet."""
 
     @abstractmethod
     def _update(self, rows: Sequence[tuple[Any, ...]]) -> Script[None]:
@@ -331,7 +331,7 @@ def read_join(id: UUID, then: str | None, failed: str | None) -> Join:
 
 
 def _revised(row: Schedule, known: Schedule) -> Schedule:
-    """Return the row as it is written over the stored one."""
+    """Return the row with the creation time of the stored one and the next revision."""
     return replace(row, created_at=known.created_at, revision=known.revision + 1)
 
 

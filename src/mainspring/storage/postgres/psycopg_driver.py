@@ -37,8 +37,8 @@ _DAY = 86_400
 
 T = TypeVar("T")
 _Row = tuple[Any, ...]
-# While it connects, libpq has words for us and no SQLSTATE. Whatever is not listed here, or is written in another
-# language than English, counts as a server that is away: then it is tried again, which is wrong but does no harm.
+# While connecting, libpq reports errors as text, without a SQLSTATE. A text that is not listed here, or not in English,
+# counts as a server that is away: then it is tried again, which is wrong but does no harm.
 _WORDS = (
     (re.compile(r'database ".*" does not exist|no such database'), "3D000"),
     (re.compile(r"password authentication failed|no password supplied"), "28P01"),

@@ -126,7 +126,7 @@ class SqliteUpkeep(SqlDeclarations, SqlPruning, SqliteOperations):
         yield self._sql("prune_ended_delete", numbers(batch for batch, *_ in batches))
         removed = 0
         for _, ended_at, second, ids in batches:
-            # A message that is still referred to is only dropped here: it is listed again when that reference ends.
+            # A message that still has a reference is only removed from this list, and listed again when that one ends.
             # What went to several groups is looked at once more: another may have ended it later than this one did.
             shared = () if second else (yield self._sql("prune_messages_shared", ids, ended_at))
             if shared:

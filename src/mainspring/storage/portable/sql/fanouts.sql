@@ -1,7 +1,7 @@
 -- Fan-out.
 
 -- name: fanout_advance
--- $1 topic, $2 work, $3 shard, $4 window, $5 now. Answers one row when the cursor was before it. A cursor goes no further
+-- $1 topic, $2 work, $3 shard, $4 window, $5 now. Returns one row when the cursor was before it. A cursor goes no further
 -- than what was planned, and never back: an earlier window that comes late changes nothing.
 UPDATE mainspring.fanout_cursor
 SET completed = $4, completed_at = NOW($5), seen_at = NOW($5)

@@ -175,5 +175,5 @@ LIMIT $4
 SELECT 1
 
 -- name: schema_applied
--- Answers (number, checksum, breaking) of every migration that was applied.
+-- Returns (number, checksum, breaking) of every migration that was applied.
 SELECT number, checksum, breaking FROM mainspring.migration ORDER BY number

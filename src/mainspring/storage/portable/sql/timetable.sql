@@ -39,5 +39,5 @@ ON CONFLICT (app) DO UPDATE SET at = excluded.at, by_whom = excluded.by_whom, re
 SELECT app, at, by_whom, reason FROM mainspring.freeze ORDER BY app
 
 -- name: timetable_thaw
--- $1 app. Answers one row when there was a freeze.
+-- $1 app. Returns one row when there was a freeze.
 DELETE FROM mainspring.freeze WHERE app = $1 RETURNING app

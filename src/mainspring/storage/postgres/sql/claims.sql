@@ -62,7 +62,7 @@ CROSS JOIN LATERAL (SELECT * FROM mainspring.message WHERE id = taken.message_id
 
 -- name: extend
 -- $1 seqs in rising order, $2 epochs, $3 message ids, $4 owner, $5 hold, $6 now.
--- Answers (seq, epoch, message id, what) for every claim that was not simply extended: 'asked', 'busy' or 'lost'.
+-- Returns (seq, epoch, message id, what) for every claim that was not simply extended: 'asked', 'busy' or 'lost'.
 WITH claim AS MATERIALIZED (
     SELECT c.seq, c.epoch, c.message_id
     FROM unnest($1::bigint[], $2::integer[], $3::uuid[]) AS c (seq, epoch, message_id)

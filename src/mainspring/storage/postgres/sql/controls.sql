@@ -158,7 +158,7 @@ SELECT (SELECT count(*) FROM over), (SELECT count(*) FROM live WHERE live.held_b
 FROM rung
 
 -- name: drain
--- $1 worker, $2 by whom, $3 action, $4 detail, $5 whether it is to drain, $6 now. Answers one row when there is such a worker.
+-- $1 worker, $2 by whom, $3 action, $4 detail, $5 whether it is to drain, $6 now. Returns one row when there is such a worker.
 WITH told AS (
     UPDATE mainspring.worker
     SET draining_at = CASE
@@ -174,7 +174,7 @@ FROM told
 RETURNING id
 
 -- name: pause
--- $1 group, $2 by whom, $3 reason, $4 now. Answers one row when there is such a group.
+-- $1 group, $2 by whom, $3 reason, $4 now. Returns one row when there is such a group.
 WITH paused AS (
     UPDATE mainspring.groups
     SET paused_at = NOW($4), paused_by = $2, pause_reason = $3
@@ -187,7 +187,7 @@ FROM paused
 RETURNING id
 
 -- name: replace
--- $1 message id, $2 group, $3 by whom, $4 detail, $5 now. Answers one row when there was such a dead letter.
+-- $1 message id, $2 group, $3 by whom, $4 detail, $5 now. Returns one row when there was such a dead letter.
 WITH unburied AS (
     DELETE FROM mainspring.dead WHERE message_id = $1 AND group_name = $2 RETURNING message_id
 ),
@@ -202,7 +202,7 @@ FROM unburied
 RETURNING id
 
 -- name: resume
--- $1 group, $2 by whom, $3 channel, $4 now. Answers one row when there is such a group.
+-- $1 group, $2 by whom, $3 channel, $4 now. Returns one row when there is such a group.
 WITH resumed AS (
     UPDATE mainspring.groups
     SET paused_at = NULL, paused_by = NULL, pause_reason = NULL
@@ -220,7 +220,7 @@ SELECT noted.id, mainspring.ring($3, $1)
 FROM noted
 
 -- name: retire
--- $1 group, $2 by whom, $3 limit, $4 channel, $5 now. Answers how many deliveries were dropped; no row: no such group.
+-- $1 group, $2 by whom, $3 limit, $4 channel, $5 now. Returns how many deliveries were dropped; no row: no such group.
 WITH declared AS MATERIALIZED (
     SELECT g.name FROM mainspring.groups AS g WHERE g.name = $1 FOR UPDATE
 ),

@@ -29,8 +29,8 @@ WHERE (named.work, named.shard) NOT IN (SELECT free.work, free.shard FROM free)
 
 -- name: fanout_candidates
 -- $1 topic, $2 works, $3 shards, $4 the groups that do them: null where it is not known; $5 how long ago a shard was last
--- noted as there, to be noted again, $6 now.
--- Columns in the order of model.fanout.Candidate, its policy in three; and whether it is to be noted as there.
+-- recorded as seen, to be noted again, $6 now.
+-- Columns in the order of model.fanout.Candidate, its policy in three; and whether it is to be recorded as seen.
 -- A slice is unfinished while that group has a copy of it to be handled, or no group subscribes to it yet.
 -- LIMIT 1 has every shard looked up by its key: joined at once, all cursors of the topic would be read for each batch.
 SELECT

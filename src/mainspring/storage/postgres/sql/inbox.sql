@@ -14,7 +14,7 @@ FROM mainspring.inbox_admit(
 )
 
 -- name: inbox_release
--- $1 group, $2 source, $3 message id, $4 by whom, $5 now. Answers one row when there was something to release.
+-- $1 group, $2 source, $3 message id, $4 by whom, $5 now. Returns one row when there was something to release.
 WITH released AS (
     UPDATE mainspring.inbox
     SET status = 'seen', changed_at = NOW($5)

@@ -1,7 +1,7 @@
 -- Leases.
 
 -- name: lease_acquire
--- $1 name, $2 holder, $3 ttl, $4 now. Answers (epoch, acquired_at, expires_at) when it was acquired; else no row.
+-- $1 name, $2 holder, $3 ttl, $4 now. Returns (epoch, acquired_at, expires_at) when it was acquired; else no row.
 -- A refused caller has only read, so that waiting costs the holder nothing.
 WITH clock AS MATERIALIZED (
     SELECT NOW($4) AS now
@@ -47,7 +47,7 @@ FROM made
 
 -- name: lease_renew
 -- $1 names in rising order, $2 epochs, $3 holders, $4 ttls, $5 now.
--- Answers (name, epoch, holder, what) for every hold that was not renewed: 'busy' or 'lost'.
+-- Returns (name, epoch, holder, what) for every hold that was not renewed: 'busy' or 'lost'.
 WITH clock AS MATERIALIZED (
     SELECT NOW($5) AS now
 ),
@@ -90,7 +90,7 @@ FROM hold
 WHERE (hold.name, hold.epoch, hold.holder) NOT IN (SELECT held.name, held.epoch, held.holder FROM held)
 
 -- name: lease_revoke
--- $1 name, $2 by whom, $3 reason, $4 now. Answers one row when it was held.
+-- $1 name, $2 by whom, $3 reason, $4 now. Returns one row when it was held.
 WITH clock AS MATERIALIZED (
     SELECT NOW($4) AS now
 ),

@@ -21,7 +21,7 @@ FROM unnest($1::text[], $2::bigint[]) AS asked (name, most)
 -- $1 topics, $2 content types, $3 groups, $4 priorities: the kinds of drafts in this batch, each once;
 -- $5 places in $1, $6 ids, $7 payloads, $8 headers, $9 keys, $10 delays, $11 instants, $12 times to live,
 -- $13 expiries, $14 correlations, $15 causations, $16 schedules, $17 whether by hand, $18 joins: the drafts, one per
--- place; an unused array may be empty; $19 channel, $20 now. Answers the ids that are stored now.
+-- place; an unused array may be empty; $19 channel, $20 now. Returns the ids that are stored now.
 WITH kind AS MATERIALIZED (
     SELECT
         k.place, k.topic, k.content_type, k.priority,
@@ -106,7 +106,7 @@ SELECT fresh.id
 FROM fresh, rung
 
 -- name: publish_known
--- $1 places, $2 ids, $3 topics, $4 SHA-256 of the payloads: the drafts whose ids are known. Answers the places of those
+-- $1 places, $2 ids, $3 topics, $4 SHA-256 of the payloads: the drafts whose ids are known. Returns the places of those
 -- that are known as other messages, and the topics of these.
 SELECT draft.place, known.topic
 FROM unnest($1::integer[], $2::uuid[], $3::text[], $4::bytea[]) AS draft (place, id, topic, digest)
@@ -115,7 +115,7 @@ WHERE known.topic <> draft.topic OR sha256(known.payload) <> draft.digest
 
 -- name: publish_one
 -- $1 topic, $2 content type, $3 group, $4 priority, $5 id, $6 payload, $7 headers, $8 key, $9 delay, $10 instant,
--- $11 time to live, $12 expiry, $13 correlation, $14 causation: the draft; $15 channel, $16 now. Answers its id if it is
+-- $11 time to live, $12 expiry, $13 correlation, $14 causation: the draft; $15 channel, $16 now. Returns its id if it is
 -- stored now. Lengths of time go by their seconds: a day has 24 hours, also where the caller's zone changes its clocks.
 SELECT mainspring.publish_one(
     $1::text, $2::text, $3::text, $4::smallint, $5::uuid, $6::bytea, $7::text, $8::text,

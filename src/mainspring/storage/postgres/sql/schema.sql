@@ -98,7 +98,7 @@ WHERE tables.relnamespace = to_regnamespace($1) AND tables.relkind = 'r'
 ORDER BY tables.relname
 
 -- name: rights_lacking
--- $1 schema, $2 functions that our statements call. Answers what the role lacks, as a right and what it is on; all of it
+-- $1 schema, $2 functions that our statements call. Returns what the role lacks, as a right and what it is on; all of it
 -- is read from the catalogs, which every role may read. The sequences of identity columns need no right of their own.
 SELECT 'USAGE', 'SCHEMA ' || quote_ident(n.nspname), quote_ident(current_user)
 FROM pg_namespace AS n

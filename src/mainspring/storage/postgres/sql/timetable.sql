@@ -57,7 +57,7 @@ SELECT
 FROM rung
 
 -- name: timetable_declared
--- $1 app, $2 names, $3 how often it needs to be said, $4 now. A locked one is skipped until the
+-- $1 app, $2 names, $3 how often the declaration is confirmed, $4 now. A locked one is skipped until the
 -- next time.
 UPDATE mainspring.schedule
 SET declared_at = NOW($4)
@@ -111,7 +111,7 @@ FROM due
 ORDER BY due.next_at, due.name
 
 -- name: timetable_insert
--- $1 to $19 the columns of a schedule, as arrays. Answers the names that are new: another may have been faster.
+-- $1 to $19 the columns of a schedule, as arrays. Returns the names that are new: another may have been faster.
 INSERT INTO mainspring.schedule (
     name, app, origin, definition, created_at, declared_at, base_at, next_at, overrides, edits, version, revision,
     paused_at, paused_by, pause_reason, retired_at, fired, missed, skipped
@@ -267,7 +267,7 @@ SELECT (SELECT count(*) FROM released)
 FROM rung
 
 -- name: timetable_retire
--- $1 app, $2 for how long it was not declared, $3 now. Answers the names.
+-- $1 app, $2 for how long it was not declared, $3 now. Returns the names.
 -- What an API call has made is not the code's to take away (invariant 13). What is locked is left to the next time.
 UPDATE mainspring.schedule
 SET retired_at = NOW($3),

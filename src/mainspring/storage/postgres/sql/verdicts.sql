@@ -2,7 +2,7 @@
 
 -- name: settle
 -- $1 seqs in rising order, each once, $2 epochs, $3 message ids, $4 verdicts, $5 keeps, $6 durations, $7 delays, $8 kinds,
--- $9 errors, $10 tracebacks, $11 outputs, $12 places in the batch, $13 fingerprints; $14 owner, $15 its name, $16 now. Answers
+-- $9 errors, $10 tracebacks, $11 outputs, $12 places in the batch, $13 fingerprints; $14 owner, $15 its name, $16 now. Returns
 -- (seq, epoch, message id, what) for every claim that was not written: 'lost', 'gone', or 'busy' where another session has
 -- locked the row, perhaps for long: it is not waited for.
 WITH verdict AS MATERIALIZED (
@@ -166,7 +166,7 @@ WHERE verdict.seq NOT IN (SELECT found.seq FROM found)
 
 -- name: settle_done
 -- $1 seqs in rising order, each once, $2 epochs, $3 message ids, $4 owner, $5 now: plain successes of which nothing is kept.
--- Answers (seq, epoch, message id, what) for every claim that was not written: 'lost', 'gone', or 'busy' where another session
+-- Returns (seq, epoch, message id, what) for every claim that was not written: 'lost', 'gone', or 'busy' where another session
 -- has locked the row, perhaps for long: it is not waited for.
 --
 -- width_bucket finds the place of a seq in $1 by bisection, so every row is compared with its own claim without a join. What is

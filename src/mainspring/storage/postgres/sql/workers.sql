@@ -159,7 +159,7 @@ SET handler = excluded.handler, options = excluded.options, version = excluded.v
 WHERE groups.app = excluded.app AND groups.version <= excluded.version
 
 -- name: declare_kept
--- $1 groups; $2 worker, $3 its start; $4 after how long a silent one counts no more, $5 now. Answers (group, pattern): what
+-- $1 groups; $2 worker, $3 its start; $4 after how long a silent one counts no more, $5 now. Returns (group, pattern): what
 -- others have declared.
 WITH clock AS MATERIALIZED (
     SELECT NOW($5) - $4::interval AS cutoff
@@ -210,8 +210,8 @@ USING unnest($1::text[], $2::text[]) AS w (group_name, pattern)
 WHERE s.group_name = w.group_name AND s.pattern = w.pattern
 
 -- name: declared
--- $1 groups; $2 worker, $3 its start; $4 groups, $5 patterns: what it declares; $6 how often that is written down, $7 now.
--- Answers (name, app, handler, options, version, patterns, whether it was written down lately) of the groups that are known.
+-- $1 groups; $2 worker, $3 its start; $4 groups, $5 patterns: what it declares; $6 how often that is recorded, $7 now.
+-- Returns (name, app, handler, options, version, patterns, whether it was recorded recently) of the groups that are known.
 WITH seen AS MATERIALIZED (
     SELECT EXISTS (
         SELECT FROM mainspring.declaration AS d
@@ -276,7 +276,7 @@ WHERE (worker, start_id) IN (
 )
 
 -- name: prune_workers
--- $1 how long a silent worker is kept, $2 limit, $3 now. Answers their names; deregister removes them.
+-- $1 how long a silent worker is kept, $2 limit, $3 now. Returns their names; deregister removes them.
 SELECT name
 FROM mainspring.worker
 WHERE beat_at < NOW($3) - $1::interval

@@ -108,7 +108,7 @@ RETURNING name
 UPDATE mainspring_groups SET paused_at = ?2, paused_by = ?3, pause_reason = ?4 WHERE name = ?1 RETURNING 1
 
 -- name: run_now
--- ?3 now. What waits for an earlier run of its schedule, until model.schedule.NEVER, goes on waiting. Answers a row for each
+-- ?3 now. What waits for an earlier run of its schedule, until model.schedule.NEVER, goes on waiting. Returns a row for each
 -- that is due now.
 UPDATE mainspring_delivery
 SET due_at = ?3

@@ -1,8 +1,8 @@
 -- Fan-out.
 
 -- name: fanout_candidates
--- ?1 topic, ?2 rows of work, shard and the group that does it, where it is known; ?3 how often a shard is noted as there, ?4 now.
--- Columns in the order of model.fanout.Candidate, its policy in three; and whether it is to be noted as there. A slice
+-- ?1 topic, ?2 rows of work, shard and the group that does it, where it is known; ?3 how often a shard is recorded as seen, ?4 now.
+-- Columns in the order of model.fanout.Candidate, its policy in three; and whether it is to be recorded as seen. A slice
 -- is unfinished while that group has a copy of it to be handled, or no group subscribes to it yet.
 SELECT
     s.work,

@@ -6,7 +6,7 @@ SET status = ?4, attempts = attempts + 1, changed_at = ?5, hash = coalesce(hash,
 WHERE message_id = ?3 AND source = ?2 AND group_name = ?1
 
 -- name: inbox_insert
--- Answers a row if it was not admitted before.
+-- Returns a row if it was not admitted before.
 INSERT INTO mainspring_inbox (
     message_id, source, group_name, status, attempts, first_seen_at, changed_at, hash
 )

@@ -5,13 +5,13 @@
 UPDATE mainspring_lease_epoch SET last = last + 1 RETURNING last
 
 -- name: lease_held
--- ?1 name, ?2 now. Answers (epoch, holder, acquired_at) when it is held.
+-- ?1 name, ?2 now. Returns (epoch, holder, acquired_at) when it is held.
 SELECT epoch, holder, acquired_at
 FROM mainspring_lease
 WHERE name = ?1 AND holder IS NOT NULL AND expires_at > ?2
 
 -- name: lease_renew
--- ?1 name, ?2 epoch, ?3 holder, ?4 now, ?5 expires_at. Answers one row when it was held by this holder under this epoch.
+-- ?1 name, ?2 epoch, ?3 holder, ?4 now, ?5 expires_at. Returns one row when it was held by this holder under this epoch.
 UPDATE mainspring_lease
 SET renewed_at = ?4, expires_at = ?5
 WHERE name = ?1 AND epoch = ?2 AND holder = ?3 AND expires_at > ?4

@@ -65,7 +65,7 @@ INSERT INTO mainspring_delivery (
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 
 -- name: publish_known
--- ?1 place, ?2 id, ?3 topic, ?4 payload: a draft whose id is known. Answers its place if it is known as another message,
+-- ?1 place, ?2 id, ?3 topic, ?4 payload: a draft whose id is known. Returns its place if it is known as another message,
 -- and the topic of that.
 WITH draft (place, id, topic, payload) AS (
 VALUES (?1, ?2, ?3, ?4)

@@ -1,7 +1,7 @@
 -- Schedules.
 
 -- name: timetable_declared
--- ?1 app, ?2 names, ?3 how often it needs to be said, ?4 now. Answers a row for each that had to be.
+-- ?1 app, ?2 names, ?3 how often the declaration is confirmed, ?4 now. Returns a row for each that had to be.
 UPDATE mainspring_schedule
 SET declared_at = ?4
 WHERE app = ?1 AND name IN (SELECT value FROM json_each(?2)) AND declared_at <= ?4 - ?3
@@ -52,7 +52,7 @@ UPDATE mainspring_delivery SET due_at = max(due_at, ?2) WHERE message_id = ?1
 UPDATE mainspring_parked SET due_at = max(due_at, ?2) WHERE message_id = ?1 AND ?2 < NEVER()
 
 -- name: timetable_move
--- ?1 rows of name, its next time so far, revision, next time, base, fired, missed, skipped. Answers the names.
+-- ?1 rows of name, its next time so far, revision, next time, base, fired, missed, skipped. Returns the names.
 -- Guarded by the old time and the revision, though the write lock is ours: a row that has changed is not moved (invariant 5).
 UPDATE mainspring_schedule AS s
 SET next_at = CELL(v, 3),
@@ -110,7 +110,7 @@ ORDER BY s.name
 UPDATE mainspring_delivery SET due_at = ?2 WHERE seq IN (SELECT value FROM json_each(?1))
 
 -- name: timetable_retire
--- ?1 app, ?2 for how long it was not declared, ?3 now. Answers the names.
+-- ?1 app, ?2 for how long it was not declared, ?3 now. Returns the names.
 -- What an API call has made is not the code's to take away (invariant 13).
 UPDATE mainspring_schedule
 SET retired_at = ?3, revision = revision + 1

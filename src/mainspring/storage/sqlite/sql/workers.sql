@@ -95,8 +95,8 @@ DELETE FROM mainspring_subscription
 WHERE (group_name, pattern) IN (SELECT CELL(w, 0), CELL(w, 1) FROM json_each(?1) AS w)
 
 -- name: declared
--- ?1 groups; ?2 worker, ?3 its start, ?4 what it declares, ?5 how often that is written down, ?6 now. Rows of (name, app, handler,
--- options, version, patterns, whether it was written down lately) of the groups that are known.
+-- ?1 groups; ?2 worker, ?3 its start, ?4 what it declares, ?5 how often that is recorded, ?6 now. Rows of (name, app, handler,
+-- options, version, patterns, whether it was recorded recently) of the groups that are known.
 SELECT
     g.name, g.app, g.handler, g.options, g.version,
     (SELECT json_group_array(s.pattern) FROM mainspring_subscription AS s WHERE s.group_name = g.name),
