@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from cyclopts import App, Parameter
 
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.message.envelope import MISSING
-from mainspring.cli.errors import Declined, Refused
+from mainspring.cli.errors import Refused
 from mainspring.cli.messages import print_message
 from mainspring.cli.options import (
     NO_MATCH,
@@ -21,7 +21,7 @@ from mainspring.cli.options import (
     OfGroup,
     OfTopic,
     Yes,
-    confirmed,
+    confirm,
     progress,
     read_json,
 )
@@ -171,16 +171,15 @@ async def discard(
     _print_count(count, "discarded", json=json)
 
 
-async def _bulk(opened: Mainspring, verb: str, filters: Filters, *, yes: bool) -> int | None:
-    """Apply the action to all matches, after confirmation. None: it was declined."""
+async def _bulk(opened: Mainspring, verb: Literal["Revive", "Discard"], filters: Filters, *, yes: bool) -> int:
+    """Apply the action to all matches, after confirmation, and return how many those were."""
     count = await _count(opened, filters)
     if not count:
         return 0
     exact = count < _MOST
     number = many(count, "dead letter") if exact else f"{_MOST:,} or more dead letters"
-    if not confirmed(f"{verb} {number}?", yes=yes):
-        return None
-    act = opened.dead.revive if verb == "Revive" else opened.dead.discard
+    act, done = (opened.dead.revive, "revived") if verb == "Revive" else (opened.dead.discard, "discarded")
+    confirm(f"{verb} {number}?", f"Nothing {done}.", yes=yes)
     with progress(verb, count if exact else None) as advance:
         return await act(**filters.options, everything=True, by=operator(), progress=advance)
 
@@ -204,11 +203,9 @@ def _check_selection(id: UUID | None, filters: Filters, *, everything: bool) -> 
         raise Refused("an ID selects one message: omit --topic, --error and --cause")
 
 
-def _print_count(count: int | None, done: str, *, json: bool) -> None:
-    if count is None and not json:
-        raise Declined(f"Nothing {done}.")
+def _print_count(count: int, done: str, *, json: bool) -> None:
     text = f"{many(count, 'dead letter')} {done}" if count else "No dead letter matches."
-    print_result({done: count or 0}, text, json=json)
+    print_result({done: count}, text, json=json)
 
 
 def _unknown(id: UUID, group: str | None) -> Refused:

@@ -42,22 +42,17 @@ Limit = Annotated[int, Parameter(name=["--limit", "-n"], help="The maximum numbe
 
 
 def confirm(question: str, declined: str, *, yes: bool) -> None:
-    """Raise Declined with this text unless the user confirms."""
-    if not confirmed(question, yes=yes):
-        raise Declined(declined)
-
-
-def confirmed(question: str, *, yes: bool) -> bool:
-    """Return whether to proceed: because of ``--yes``, or of the answer at the terminal."""
+    """Raise Declined with this text unless ``--yes`` was given, or the user confirms at the terminal."""
     if yes:
-        return True
+        return
     if not sys.stdin.isatty():
         raise Refused(f"{question} There is no terminal to confirm it at: pass --yes")
     with interruptible():
         # Inside the context, because Ctrl-C may be pressed at the prompt.
         sys.stderr.write(f"{question} [y/N] ")
         sys.stderr.flush()
-        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+            raise Declined(declined)
 
 
 @contextmanager

@@ -106,8 +106,9 @@ def test_nobody_is_asked_where_nobody_is(stocked: Shell) -> None:
     assert len(stocked("dead", "list", "--json").json) == 2
 
 
-def test_whoever_sits_at_the_terminal_is_asked(stocked: Shell) -> None:
-    no = stocked.on_terminal("dead", "discard", "--all", typed="n\n")
+@pytest.mark.parametrize("json", [(), ("--json",)], ids=["text", "json"])
+def test_a_person_at_the_terminal_is_asked(stocked: Shell, json: tuple[str, ...]) -> None:
+    no = stocked.on_terminal("dead", "discard", "--all", *json, typed="n\n")
     yes = stocked.on_terminal("dead", "revive", "--all", typed="y\n")
 
     assert "Discard 2 dead letters? [y/N]" in no.out
