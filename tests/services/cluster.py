@@ -26,7 +26,12 @@ SHARED = {
     # Transfers that wait for each other are tried again: a second of waiting for that would only make a run long.
     "deadlock_timeout": "50ms",
 }
-DURABLE = {"fsync": "on", "max_connections": "100"}
+DURABLE = {
+    "fsync": "on",
+    "max_connections": "100",
+    # In the data directory, which goes with the cluster: a server that is killed would leave it in /dev/shm for good.
+    "dynamic_shared_memory_type": "mmap",
+}
 
 _PATIENCE = 100.0
 _STEP = 0.02
