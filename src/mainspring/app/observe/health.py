@@ -16,12 +16,11 @@ from mainspring.model.schedule import Schedule
 from mainspring.model.search import Filter
 from mainspring.model.symptom import AHEAD, stands_still
 from mainspring.model.views import WORKER_SILENT_AFTER, Counts, DeliveryView, Roster, Tally, WorkerView
-from mainspring.runtime.schedules.decisions import occurrence
-from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
 from mainspring.storage.contract import Ledger, Storage
 from mainspring.timing.duration import spell
 
 if TYPE_CHECKING:
+    from mainspring.runtime.schedules.plan import Plan
     from mainspring.runtime.worker import Worker
 
 Status = Literal["healthy", "degraded", "unhealthy"]
@@ -354,6 +353,10 @@ async def _running(storage: Storage) -> list[DeliveryView]:
 def _blocking(schedule: Schedule, running: Sequence[DeliveryView], now: datetime) -> Iterator[DeliveryView]:
     if schedule.retired_at is not None or schedule.paused_at is not None:
         return
+    # Here, since every app imports this module, and most have no schedule that is blocked.
+    from mainspring.runtime.schedules.decisions import occurrence
+    from mainspring.runtime.schedules.plan import CannotPlan, read_plan
+
     try:
         plan = read_plan(schedule.layers)
     except CannotPlan:
