@@ -224,6 +224,13 @@ TRANSACTIONS: list[Mutant] = [
         caught_by=f"{_COMMITTED}::test_what_was_committed_before_is_neither_run_nor_shown",
     ),
     Mutant(
+        "a test takes an error that a driver suppresses for success",
+        file="testing/transaction.py",
+        was="async with NonSuppressing(manager):",
+        becomes="async with manager:",
+        caught_by="tests/integration/testing/test_connections.py",
+    ),
+    Mutant(
         "a test runs a group that its breaker has paused",
         file="testing/services.py",
         was="room = min(group.executor.free, group.size)",
