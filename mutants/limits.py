@@ -158,7 +158,7 @@ JOINS = [
     ),
     Mutant(
         "what follows a join is published again by every look",
-        file="storage/sqlite/timetable.py",
+        file="storage/sqlite/coordination.py",
         was='            yield self._sql("joint_delete", raw)\n',
         becomes="            yield from ()\n",
         caught_by="tests/contract/test_joins.py::test_it_is_published_once",

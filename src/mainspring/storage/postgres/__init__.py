@@ -10,7 +10,7 @@ from mainspring.storage.contract import Doorbell, Schema
 from mainspring.storage.operation import Clocked, Gateway, HandSet, Nowhere, operation
 from mainspring.storage.portable.dialect import SqlStorage
 from mainspring.storage.postgres.controls import PostgresControls
-from mainspring.storage.postgres.coordination import PostgresFanouts, PostgresInbox, PostgresLeases
+from mainspring.storage.postgres.coordination import PostgresFanouts, PostgresInbox, PostgresLeases, PostgresTimetable
 from mainspring.storage.postgres.dialect import Names, PostgresOperations
 from mainspring.storage.postgres.doorbell import PostgresDoorbell
 from mainspring.storage.postgres.driver import DriverName, choose
@@ -19,7 +19,6 @@ from mainspring.storage.postgres.ledger import PostgresLedger
 from mainspring.storage.postgres.lender import PostgresLender
 from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.schema import EnlistedSchema, PostgresSchema, ddl
-from mainspring.storage.postgres.timetable import PostgresTimetable
 from mainspring.storage.postgres.upkeep import PostgresMeasures, PostgresUpkeep
 from mainspring.storage.script import Script
 

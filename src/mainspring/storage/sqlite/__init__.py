@@ -13,7 +13,7 @@ from mainspring.storage.operation import Clocked, Gateway, Nowhere, operation
 from mainspring.storage.portable.dialect import SqlStorage
 from mainspring.storage.script import Script
 from mainspring.storage.sqlite.controls import SqliteControls
-from mainspring.storage.sqlite.coordination import SqliteFanouts, SqliteInbox, SqliteLeases
+from mainspring.storage.sqlite.coordination import SqliteFanouts, SqliteInbox, SqliteLeases, SqliteTimetable
 from mainspring.storage.sqlite.dialect import Dialect, SqliteOperations
 from mainspring.storage.sqlite.doorbell import SqliteDoorbell
 from mainspring.storage.sqlite.gateway import SqliteGateway
@@ -21,7 +21,6 @@ from mainspring.storage.sqlite.ledger import SqliteLedger
 from mainspring.storage.sqlite.lender import SqliteLender
 from mainspring.storage.sqlite.mailbox import SqliteMailbox
 from mainspring.storage.sqlite.schema import SqliteSchema, ddl
-from mainspring.storage.sqlite.timetable import SqliteTimetable
 from mainspring.storage.sqlite.upkeep import SqliteMeasures, SqliteUpkeep
 
 __all__ = ["SqliteStorage", "refuse_old_sqlite", "wal_reset_bug"]

@@ -13,8 +13,8 @@ from mainspring.model.message import Draft
 from mainspring.model.schedule import NEVER, Due, Note, Occurrence, Schedule, ScheduleAdvance, ScheduleTick
 from mainspring.storage.operation import HandSet, Nowhere
 from mainspring.storage.portable.timetable import written_draft
+from mainspring.storage.postgres.coordination import PostgresTimetable
 from mainspring.storage.postgres.dialect import Names, Opening
-from mainspring.storage.postgres.timetable import PostgresTimetable
 from mainspring.storage.script import Row, Script, Statement, run
 
 NAMES = Names("mainspring")

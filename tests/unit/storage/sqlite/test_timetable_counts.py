@@ -9,8 +9,8 @@ import pytest
 from mainspring.model.message import Draft
 from mainspring.model.schedule import NEVER, Due, Occurrence, Schedule, ScheduleAdvance, ScheduleTick
 from mainspring.storage.operation import Nowhere
+from mainspring.storage.sqlite.coordination import SqliteTimetable
 from mainspring.storage.sqlite.dialect import Dialect
-from mainspring.storage.sqlite.timetable import SqliteTimetable
 from mainspring.storage.sqlite.values import micros
 from tests.unit.storage.sqlite.stand_in import NOON, Counting, drive
 
