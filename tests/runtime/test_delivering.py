@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
 
 from mainspring.model.errors import Unreadable
-from mainspring.model.message import Delivery, Priority
-from mainspring.model.verdict import Cancel, Done, Snooze, Verdict
+from mainspring.model.message import Delivery, Priority, Settled
+from mainspring.model.verdict import Cancel, Done, Settlement, Snooze, Verdict
 from mainspring.model.views import Declaration
 from mainspring.runtime import wakeup
 from mainspring.runtime.handler import Run
 from mainspring.runtime.settings import WorkerSettings
+from mainspring.runtime.settler import BATCH
 from mainspring.runtime.worker import Worker
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.events import Completed
@@ -52,6 +54,26 @@ async def test_what_is_published_while_the_worker_sleeps_is_picked_up_at_once(st
         await stage.until(stage.empty)
 
     assert len(stage.calls) == 1
+
+
+async def test_what_was_claimed_together_and_never_waits_is_settled_in_one_batch(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[int] = []
+    settle = stage.storage.mailbox.settle
+
+    async def counted(settlements: Sequence[Settlement], owner: str) -> Settled:
+        batches.append(len(settlements))
+        return await settle(settlements, owner)
+
+    monkeypatch.setattr(stage.storage.mailbox, "settle", counted)
+    await stage.declare("work")
+    await stage.publish(BATCH)
+
+    async with stage.worker(stage.handler(nothing, concurrency=2 * BATCH)):
+        await stage.until(stage.empty)
+
+    assert batches == [BATCH]
 
 
 async def test_a_failure_is_tried_again_when_its_time_has_come_and_every_error_is_kept(stage: Stage) -> None:

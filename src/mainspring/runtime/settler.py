@@ -22,6 +22,8 @@ from mainspring.telemetry.measures import Meter
 from mainspring.timing.clock import Clock
 
 BATCH = 500
+_GATHERS = 50
+"""Verdicts that one turn of the event loop must add for the batch to wait for another turn."""
 _TRIES = 2
 """Turns that may fail before an internal error is attributed to a single verdict of the batch."""
 _LONGEST_BUSY = 1.0
@@ -123,6 +125,10 @@ class Settler(Service):
     async def turn(self) -> float:
         """Write one batch: the verdicts that gathered while the last one was on its way."""
         batch, waiting = self._batch, self._waiting
+        seen = 0
+        while not batch and seen + _GATHERS <= len(waiting) < BATCH:
+            seen = len(waiting)
+            await asyncio.sleep(0)  # executors that never wait yield before their queues are empty
         tries_again = self._take_up_busy()
         try:
             while waiting and len(batch) < BATCH:
