@@ -74,14 +74,16 @@ async def test_workers_killed_at_random_lose_nothing(scene: Scene, report: Repor
 async def _others_are_written(scene: Scene, stranger: Stranger, seconds: float) -> float:
     """Lock one that runs, with a row of every other table: how many seconds until all other verdicts are written."""
     async with scene.publishing() as app:
-        (locked,) = await scene.publish(app, scene.jobs(1, seconds=seconds))
-        await scene.running(message=locked)
-        async with stranger.holding() as delivery:
-            assert delivery is not None
-            began = time.monotonic()
-            await scene.publish(app, scene.jobs(50))
-            await until("all others to be written", lambda: scene.tables.live() == 1, step=0.02)
-            return time.monotonic() - began
+        while True:
+            (locked,) = await scene.publish(app, scene.jobs(1, seconds=seconds))
+            await scene.running(message=locked)
+            async with stranger.holding() as delivery:
+                if delivery is None:
+                    continue  # on a busy machine it may end first, or its keeper extend it just then
+                began = time.monotonic()
+                await scene.publish(app, scene.jobs(50))
+                await until("all others to be written", lambda: scene.tables.live() == 1, step=0.02)
+                return time.monotonic() - began
 
 
 async def test_an_idle_worker_finds_what_a_dead_one_left(scene: Scene, report: Report, margin: float) -> None:

@@ -18,6 +18,7 @@ import pytest
 from mainspring import Mainspring
 from mainspring.app.blocking import _LoopThread
 from tests.faults.nursery import nursery
+from tests.services.children import ended_well, forked
 
 URLS = ["sqlite", "postgresql", "postgresql+psycopg", "memory"]
 
@@ -117,16 +118,15 @@ def test_a_forked_child_that_lets_go_leaves_its_parent_alone(url: str, postgres_
     app = Mainspring(url, schema=postgres_schema, auto_migrate=True)
     app.sync.publish("orders.placed", {})
     background = app.sync._background
-    child = os.fork()
-    if child == 0:
-        try:
-            held = weakref.ref(app)
-            del app, background
-            gc.collect()
-            os._exit(0 if held() is None else 2)
-        finally:
-            os._exit(1)
-    assert os.waitpid(child, 0)[1] == 0
+
+    def let_go() -> None:
+        nonlocal app, background
+        held = weakref.ref(app)
+        del app, background
+        gc.collect()
+        assert held() is None
+
+    assert ended_well(forked(let_go))
     thread = background._thread
     assert thread is not None
 

@@ -1,10 +1,10 @@
 """The blocking twin: from threads, in forked children, and never on an event loop."""
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from mainspring import Context, Mainspring, Retention
 from mainspring.app.blocking import Background
 from mainspring.model.errors import Misuse, StorageError
+from tests.services.children import ended_well, forked
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "memory"])
@@ -203,14 +204,7 @@ def test_a_forked_child_opens_its_own(url: str, schema: str, opened: bool) -> No
         app.sync.close()
 
     for number in range(3):
-        child = os.fork()
-        if child == 0:
-            try:
-                app.sync.publish("orders.placed", {"from": number})
-                os._exit(0)
-            finally:
-                os._exit(1)
-        assert os.waitpid(child, 0)[1] == 0
+        assert ended_well(forked(partial(app.sync.publish, "orders.placed", {"from": number})))
 
     app.sync.publish("orders.placed", {"from": "parent"})
     assert app.sync.stats.tally().groups[0].ready == 4

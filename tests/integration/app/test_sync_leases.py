@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import os
 import sqlite3
 import threading
 import time
@@ -17,6 +16,7 @@ import pytest
 
 from mainspring import Mainspring, SyncLease, errors
 from mainspring.timing.clock import HandClock
+from tests.services.children import ended_well, forked
 
 READ = "SELECT holder IS NOT NULL, renewed_at > acquired_at FROM mainspring_lease WHERE name = 'reports'"
 
@@ -200,10 +200,12 @@ def test_a_lease_that_is_still_held_when_the_app_closes_is_released(app: Mainspr
 
 def test_a_forked_child_has_not_got_it(app: Mainspring) -> None:
     with app.sync.leases.hold("reports") as lease:
-        child = os.fork()
-        if child == 0:
-            taken = app.sync.leases.acquire("reports")
-            os._exit(0 if lease.lost and not lease.release() and taken is None else 1)
 
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        def look() -> None:
+            taken = app.sync.leases.acquire("reports")
+            assert lease.lost
+            assert not lease.release()
+            assert taken is None
+
+        assert ended_well(forked(look))
         lease.renew_now()

@@ -2,11 +2,10 @@
 
 import asyncio
 import os
-import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -21,11 +20,11 @@ from mainspring.storage.sqlite.connection import GATE, Gate, Line, open_reader, 
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.doorbell import SqliteDoorbell
 from tests.integration.sqlite.acting import asked_aside, draft
+from tests.services.children import MUCH_TOO_LONG, ended_well, forked
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 
 CHILDREN = 48
-MUCH_TOO_LONG = 60
 
 
 @pytest.fixture
@@ -34,24 +33,6 @@ def app(path: str) -> Iterator[Mainspring]:
     made.sync.migrate()
     yield made
     made.sync.close()
-
-
-def forked(do: Callable[[], object]) -> int:
-    """Do it in a forked child, which is killed if it hangs. Returns its pid."""
-    child = os.fork()
-    if child:
-        return child
-    try:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(MUCH_TOO_LONG)
-        do()
-        os._exit(0)
-    finally:
-        os._exit(1)
-
-
-def ended_well(child: int) -> bool:
-    return os.waitpid(child, 0)[1] == 0
 
 
 def opened_files() -> list[str]:

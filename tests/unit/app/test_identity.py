@@ -1,7 +1,6 @@
 import copy
 import os
 import pickle
-import signal
 import threading
 import time
 from uuid import UUID, SafeUUID
@@ -9,6 +8,7 @@ from uuid import UUID, SafeUUID
 import pytest
 
 from mainspring.app.message.envelope import Identities
+from tests.services.children import ended_well, forked
 
 
 def milliseconds(made: UUID) -> int:
@@ -92,18 +92,9 @@ def test_a_forked_child_does_not_repeat_its_parent(monkeypatch: pytest.MonkeyPat
 def test_a_child_forked_while_another_thread_makes_an_id_does_not_wait_for_it() -> None:
     identities = Identities()
     with identities._lock:
-        child = os.fork()
-        if child == 0:
-            try:
-                signal.signal(signal.SIGALRM, signal.SIG_DFL)
-                signal.alarm(10)
-                identities.make()
-                signal.alarm(0)  # what is measured is written down at the exit, and may take its time
-                os._exit(0)
-            finally:
-                os._exit(1)
+        child = forked(identities.make)
 
-    assert os.waitpid(child, 0)[1] == 0
+    assert ended_well(child)
 
 
 def copy_of(parent: Identities) -> Identities:
