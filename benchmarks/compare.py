@@ -163,7 +163,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         compileall.compile_dir(checkout / "src", quiet=1)
     with postgres() as url:
         for number in range(options.rounds + 1):  # the first one warms up and does not count
-            for name, checkout in (("other", options.other), ("this", HERE)):
+            # In turns also as to which is first: what one leaves behind, such as a vacuum, falls to the next.
+            pair = [("other", options.other), ("this", HERE)]
+            for name, checkout in pair if number % 2 else reversed(pair):
                 figures = measure(checkout, url, f"bench_{name}_{number}", options.messages)
                 if number:
                     found[name].append(figures)
