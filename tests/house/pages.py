@@ -10,6 +10,9 @@ PLACEHOLDER = "postgresql://localhost/shop"
 """What pages write for a PostgreSQL database; a page that runs is given a real one in its place."""
 
 _FENCE = re.compile(r"^( *)(`{3,}|~{3,})\s*([\w+-]*)")
+_BLOCK = re.compile(r"^ *(`{3,}|~{3,}).*?^ *\1`* *$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#{1,6} (.*)$", re.MULTILINE)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
 _EXCUSE = re.compile(r"<!--\s*not run:\s*(.*?)\s*-->")
 
 
@@ -76,3 +79,19 @@ def dialogue(block: Block) -> list[tuple[str, list[str]]]:
         elif found and typed == found[-1][0] and line.strip() and "…" not in line:
             found[-1][1].append(line.strip())
     return found
+
+
+def prose(page: Path) -> str:
+    """The text of a page without its fenced blocks."""
+    return _BLOCK.sub("", page.read_text())
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of its headings in an address, as GitHub makes them."""
+    titles = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title) for title in _HEADING.findall(prose(page)))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def links(page: Path) -> list[str]:
+    """Where its links lead within the repository, as they are written."""
+    return [target for target in _LINK.findall(prose(page)) if "://" not in target]

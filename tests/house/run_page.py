@@ -5,8 +5,8 @@
 Tracebacks name the page and its lines. `await` may stand at the top of a block, as in `python -m asyncio`.
 A block that begins with a file's name, `# shop.py` or `# mainspring.toml`, is saved under that name. One in a folder,
 `# orders/models.py`, is only saved: what the page does later imports it.
-A service (`mainspring worker`) is told to stop when it has said every line that the page shows, or anything at all
-where the page shows none, and must then end in good order.
+A command must print every line that the page shows below it, on either stream. A service (`mainspring worker`) is told
+to stop when it has printed them, or anything at all where the page shows none, and must then end in good order.
 The placeholder for a PostgreSQL database is replaced by the address in PAGE_POSTGRES, wherever it stands, and SQL is
 run there, each block as one script.
 Commands are typed into a shell. With PAGE_FORKS=1 those of ours are forked from this process as it was before the first
@@ -64,10 +64,13 @@ def main(page: Path) -> None:
             else:
                 for command, answer in dialogue(block):
                     print(f"$ {command}", flush=True)
-                    start = _started(command, forks)
-                    status = _served(start, answer if _ENDLESS.search(command) else None)
+                    endless = _ENDLESS.search(command) is not None
+                    start = _started(command, forks, endless=endless)
+                    status, unsaid = _served(start, answer, endless=endless)
                     if status != 0:
                         sys.exit(f"{page}:{block.line}: `{command}` ended with {status}")
+                    if unsaid:
+                        sys.exit(f"{page}:{block.line}: `{command}` never printed {unsaid}")
 
 
 def _save(block: Block) -> bool:
@@ -108,29 +111,33 @@ class _Start(NamedTuple):
     wait: Callable[[float], int]
 
 
-def _started(command: str, forks: Forks | None) -> _Start:
+def _started(command: str, forks: Forks | None, *, endless: bool) -> _Start:
     ours, theirs = os.pipe()
+    errors = sys.stderr.fileno() if endless else theirs  # a service logs there, which pages do not show
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     plain = _PLAIN.fullmatch(command)
     if forks is None or plain is None:
-        signalled = f"exec {command}" if _ENDLESS.search(command) else command
-        typed = subprocess.Popen(signalled, shell=True, env=environment, stdout=theirs)
+        signalled = f"exec {command}" if endless else command
+        typed = subprocess.Popen(signalled, shell=True, env=environment, stdout=theirs, stderr=errors)
         start = _Start(typed.pid, os.fdopen(ours), typed.wait)
     else:
         environment |= dict(each.split("=", 1) for each in shlex.split(plain["settings"]))
         words = shlex.split(plain["words"], comments=True)
         with Path(os.devnull).open() as nothing:
-            streams = [nothing.fileno(), theirs, sys.stderr.fileno()]
+            streams = [nothing.fileno(), theirs, errors]
             fork = forks.start(words, directory=Path.cwd(), environment=environment, streams=streams)
         start = _Start(fork.pid, os.fdopen(ours), fork.wait)
     os.close(theirs)
     return start
 
 
-def _served(start: _Start, answer: list[str] | None) -> int:
-    """Show what it says up to its end; a service is told to stop when it has said all of the answer."""
+def _served(start: _Start, answer: list[str], *, endless: bool) -> tuple[int, list[str]]:
+    """Show what it prints up to its end, and return its exit code and the lines of the answer that it never printed.
+
+    A service is told to stop when it has printed all of the answer.
+    """
     # Threads that print at once may put two texts on one line, and both ends of line after them.
-    shown, expected, told = "", Counter(answer or ()), answer is None
+    shown, expected, told = "", Counter(answer), not endless
     watchdog = threading.Timer(_PATIENCE, os.kill, (start.pid, signal.SIGKILL))
     watchdog.start()
     with start.said:
@@ -141,9 +148,8 @@ def _served(start: _Start, answer: list[str] | None) -> int:
                 os.kill(start.pid, signal.SIGTERM)
                 told = True
     watchdog.cancel()
-    if unsaid := [text for text, times in expected.items() if shown.count(text) < times]:
-        print(f"it never said {unsaid}")
-    return start.wait(_PATIENCE)
+    unsaid = [text for text, times in expected.items() if shown.count(text) < times]
+    return start.wait(_PATIENCE), unsaid
 
 
 if __name__ == "__main__":

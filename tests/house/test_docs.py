@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.house.pages import PLACEHOLDER, blocks, commands, excuses, pages
+from tests.house.pages import PLACEHOLDER, anchors, blocks, commands, excuses, links, pages
 from tests.house.tree import ROOT
 from tests.services.forks import Said, forks
 from tests.services.postgres import new_database
@@ -83,6 +83,18 @@ def test_a_page_that_names_postgresql_runs_on_a_real_server(page: str, tmp_path:
         run = _run(page, tmp_path, PAGE_POSTGRES=url)
 
     assert run.code == 0, run.out + run.err
+
+
+def test_every_link_within_the_repository_leads_to_a_file_and_a_heading() -> None:
+    broken = []
+    for page in pages():
+        for link in links(page):
+            name, _, anchor = link.partition("#")
+            target = page.parent / name if name else page
+            if not target.exists() or (anchor and anchor not in anchors(target)):
+                broken.append(f"{page.relative_to(ROOT)}: {link}")
+
+    assert broken == []
 
 
 def test_few_blocks_are_excused_and_each_says_why() -> None:
