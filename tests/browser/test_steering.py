@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 
 from mainspring import every
 from tests.browser.conftest import Opening
-from tests.browser.site import Site
+from tests.browser.site import VIEWER, Site
 
 
 def _agree(page: Page, button: str, **typed: str) -> None:
@@ -176,6 +176,98 @@ def test_a_preview_says_what_daylight_saving_does(site: Site, visit: Opening) ->
     expect(page.get_by_role("dialog").locator("li .wrong").first).to_contain_text(re.compile("clocks", re.IGNORECASE))
 
 
+def test_the_look_ahead_of_the_editor_honours_days_start_and_end(site: Site, visit: Opening) -> None:
+    page = visit(site, "/schedules/view?name=nightly")
+
+    page.get_by_role("button", name="Edit").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Only on").fill("mon-fri")
+    dialog.get_by_label("Not on").fill("2030-12-25")
+    dialog.get_by_label("Not before").fill("2030-12-23T00:00")
+    dialog.get_by_label("Not after").fill("2030-12-28T12:00")
+    expect(dialog.locator("li")).to_have_count(4)
+    expect(dialog.locator("ol")).to_contain_text("26 Dec 2030")
+    expect(dialog.locator("ol")).not_to_contain_text("25 Dec 2030")
+    dialog.get_by_text("Policies").click()
+    dialog.get_by_label("While a run is unfinished").select_option("queue")
+    dialog.get_by_label("Start later by up to").fill("5m")
+    dialog.get_by_label("Priority").select_option("low")
+    _agree(page, "Save")
+
+    expect(page.get_by_text("mon-fri (edited)")).to_be_visible()
+    expect(page.get_by_text("up to 5 min (edited)")).to_be_visible()
+    view = site.do(site.app.schedules.get("nightly"))
+    assert view is not None
+    assert (view.workdays, view.holidays, view.overlap, view.priority) == (("mon-fri",), ("2030-12-25",), "queue", 3)
+    page.get_by_role("button", name="Edit").click()
+    dialog.get_by_label("Not on").fill("")
+    dialog.get_by_label("Not after").fill("")
+    expect(dialog.locator("li")).to_have_count(10)
+    _agree(page, "Save")
+    expect(page.get_by_text("none (edited)")).to_be_visible()
+    view = site.do(site.app.schedules.get("nightly"))
+    assert view is not None
+    assert (view.holidays, view.end) == ((), None)
+
+
+def test_a_schedule_is_created_and_deleted(site: Site, visit: Opening) -> None:
+    page = visit(site, "/schedules")
+
+    page.get_by_role("button", name="New schedule").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("weekly")
+    dialog.get_by_role("button", name="Create").click()
+    expect(dialog.get_by_role("alert")).to_have_text("Enter its consumer or topic.")
+    dialog.get_by_label("Consumer").fill("ship")
+    dialog.get_by_label("Rhythm").fill("0 9 * * mon")
+    expect(dialog.locator("li")).to_have_count(10)
+    dialog.locator("summary", has_text="Payload").click()
+    _agree(page, "Create", Payload='{"parcel": 1}')
+    expect(page.get_by_role("heading", level=1)).to_have_text("weekly")
+    view = site.do(site.app.schedules.get("weekly"))
+    assert view is not None
+    assert (view.rhythm, view.group, view.origin) == ("0 9 * * mon", "ship", "api")
+    page.get_by_role("button", name="Delete").click()
+    _agree(page, "Delete")
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Schedules")
+    assert site.do(site.app.schedules.get("weekly")) is None
+
+
+def test_a_schedule_is_created_for_one_time(site: Site, visit: Opening) -> None:
+    page = visit(site, "/schedules")
+
+    page.get_by_role("button", name="New schedule").click()
+    page.get_by_role("dialog").get_by_label("When").select_option("once")
+    page.get_by_role("dialog").locator("summary", has_text="Payload").click()
+    _agree(page, "Create", Name="trial", Consumer="ship", At="2040-01-31T09:00", Payload='{"parcel": 1}')
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("trial")
+    view = site.do(site.app.schedules.get("trial"))
+    assert view is not None
+    assert view.next_at is not None
+    assert view.next_at.year == 2040
+
+
+def test_a_viewer_tries_an_expression(site: Site, visit: Opening) -> None:
+    page = visit(site, "/schedules", token=VIEWER)
+    expect(page.get_by_role("button", name="New schedule")).to_have_count(0)
+
+    page.get_by_role("link", name="Try an expression").click()
+    page.get_by_role("link", name="every 90s").click()
+    expect(page.get_by_role("main").locator("ol li")).to_have_count(20)
+    page.get_by_label("Rhythm").fill("0 25 * * *")
+    expect(page.get_by_role("alert")).to_contain_text("hour")
+    page.get_by_label("Rhythm").fill("0 9 * * *")
+    page.get_by_label("Not on").fill("sat, sun")
+    page.get_by_label("Zone").fill("Asia/Tokyo")
+    expect(page.get_by_role("main").locator("ol")).to_contain_text("+09:00")
+    page.reload()
+
+    expect(page.get_by_role("main").locator("ol")).to_contain_text("+09:00")
+    expect(page.get_by_role("main").locator("ol")).not_to_contain_text("Sat,")
+
+
 def test_a_schedule_is_run_for_the_past(site: Site, visit: Opening) -> None:
     page = visit(site, "/schedules/view?name=nightly")
 
@@ -242,3 +334,15 @@ def test_who_did_it_is_in_the_audit(site: Site, visit: Opening) -> None:
     row = page.locator("tr", has_text="take_order").first
     expect(row).to_contain_text("pause")
     expect(row).to_contain_text("(dashboard)")
+
+
+def test_what_was_done_is_a_link_to_what_it_was_done_to(site: Site, visit: Opening) -> None:
+    (dead, *_) = site.do(site.app.dead.list())
+    site.do(site.app.messages.publish("orders.placed", {"order": 9}, copy_of=dead.message_id, by="ann"))
+    site.do(site.app.schedules.pause("nightly", by="ann"))
+    page = visit(site, "/audit?find=ann")
+
+    expect(page.locator("tr", has_text="schedule pause").get_by_role("link", name="nightly")).to_be_visible()
+    page.locator("tr", has_text="copy of").get_by_role("link").last.click()
+
+    expect(page.locator(".crumb")).to_contain_text(str(dead.message_id))

@@ -78,3 +78,56 @@ async def test_a_zone_that_is_none_is_told(scene: Scene) -> None:
         seen = (await client.get("/api/preview", params={"rhythm": "@daily", "timezone": "Europe/Berlim"})).json()
 
     assert "Europe/Berlin" in seen["error"]
+
+
+DECEMBER = {"start": "2030-12-23T00:00:00Z", "end": "2030-12-31T00:00:00Z"}
+
+
+async def _days(scene: Scene, **asked: str) -> list[str]:
+    async with scene.viewer() as client:
+        seen = (await client.get("/api/preview", params={"count": "10", **DECEMBER, **asked})).json()
+    return [each["local"][8:10] for each in seen["next"]]
+
+
+async def test_the_days_the_start_and_the_end_are_honoured(scene: Scene) -> None:
+    days = {"workdays": "mon-fri", "holidays": "2030-12-25, 2030-12-26"}
+
+    assert await _days(scene, rhythm="0 9 * * *") == ["23", "24", "25", "26", "27", "28", "29", "30"]
+    assert await _days(scene, rhythm="0 9 * * *", **days) == ["23", "24", "27", "30"]
+
+
+async def test_what_is_omitted_is_as_in_the_schedule_that_is_named(scene: Scene) -> None:
+    @scene.app.recurring("0 9 * * *", workdays=lambda day: day.weekday() < 2, holidays=["2030-12-24"])
+    async def early() -> None: ...
+
+    await scene.app.declare()
+
+    assert await _days(scene, name="early") == ["23", "30"]
+    assert await _days(scene, name="early", holidays="none") == ["23", "24", "30"]
+    assert await _days(scene, name="early", workdays="thu") == ["26"]
+
+
+async def test_an_edit_that_is_dropped_is_not_looked_ahead_with(scene: Scene) -> None:
+    await scene.app.schedules.alter("weekly", "0 9 * * *", workdays="sun")
+
+    assert await _days(scene, name="weekly") == ["29"]
+    assert await _days(scene, name="weekly", reset="workdays", workdays="") == [str(day) for day in range(23, 31)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"rhythm": "0 9 * * *", "workdays": "DE"}, "workdays='mon-fri' and holidays='DE'"),
+        ({"rhythm": "0 9 * * *", "holidays": "someday"}, "holidays='someday' is neither a weekday"),
+        ({"rhythm": "0 9 * * *", "end": "2020-01-01T00:00:00Z", "start": "2019-01-01T00:00:00Z"}, "has passed"),
+        ({"rhythm": "0 9 * * sat", "holidays": "sat"}, "its holidays leave no day"),
+        ({"name": "weeky"}, "Did you mean 'weekly'?"),
+        ({}, "rhythm is missing"),
+    ],
+)
+async def test_days_and_names_that_cannot_be_meant_are_told(scene: Scene, asked: dict[str, str], told: str) -> None:
+    async with scene.viewer() as client:
+        seen = (await client.get("/api/preview", params=asked)).json()
+
+    assert told in seen["error"]
+    assert seen["next"] == []

@@ -47,6 +47,7 @@ _BODIES: dict[str, Mapping[str, Any]] = {
     "/api/schedules/pause": {"name": "weekly", "reason": "holidays"},
     "/api/schedules/resume": {"name": "weekly"},
     "/api/schedules/trigger": {"name": "weekly"},
+    "/api/schedules/create": {"name": "monthly", "rhythm": "0 9 1 * *", "consumer": "ship"},
     "/api/schedules/alter": {"name": "weekly", "rhythm": "every 2h"},
     "/api/schedules/backfill": {
         "name": "weekly",

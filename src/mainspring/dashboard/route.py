@@ -50,6 +50,8 @@ Aware: TypeAlias = Annotated[datetime, Meta(tz=True)]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=200)]
 Cursor: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096, pattern=NO_NUL)]
 """The end of the previous page."""
+Level: TypeAlias = Literal["urgent", "high", "normal", "low"] | Annotated[int, Meta(ge=0, le=3)]
+"""A priority, by its name or its number."""
 Length: TypeAlias = Annotated[float, Meta(ge=0, le=3_155_760_000)] | Annotated[str, Meta(min_length=1, max_length=50)]
 """A duration: seconds, or text such as 15m."""
 

@@ -270,3 +270,30 @@ def test_the_next_times_are_in_its_own_zone(app: Mainspring, kit: Testing) -> No
         "2030-01-02T09:00:00+09:00",
         "2030-01-03T09:00:00+09:00",
     ]
+
+
+def test_the_next_times_are_told_as_a_change_would_make_them(app: Mainspring, kit: Testing) -> None:
+    @app.recurring("0 9 * * *", holidays=lambda day: day.weekday() > 2)
+    async def early(ctx: Context) -> None: ...
+
+    kit.sync.drain()  # it is declared
+    before = view(app, "early")
+
+    times = app.sync.schedules.next("early", 3, rhythm="30 10 * * *", timezone="Asia/Tokyo")
+    any_day = app.sync.schedules.next("early", 2, holidays=[])
+
+    # Thursday 3 January and the three days after it are decided by the function in the code.
+    assert [at.isoformat() for at in times] == [f"2030-01-0{day}T10:30:00+09:00" for day in (2, 7, 8)]
+    assert [at.day for at in any_day] == [2, 3]
+    assert view(app, "early") == before
+
+
+def test_a_change_to_nothing_and_a_reset_are_looked_ahead_at_as_well(app: Mainspring, kit: Testing) -> None:
+    app.sync.schedules.alter("report", end=NOON + 2 * HOUR)
+
+    assert len(app.sync.schedules.next("report", 5)) == 2
+    assert len(app.sync.schedules.next("report", 5, reset=["end"])) == 5
+    with pytest.raises(errors.BadOption, match=r"the schedule 'report' is never due: its end=.* has passed"):
+        app.sync.schedules.next("report", 5, end=NOON - HOUR)
+    with pytest.raises(errors.BadOption, match=r"schedules.next\(…\) has no option 'ends'"):
+        app.sync.schedules.next("report", 5, ends=NOON)  # type: ignore[call-arg]

@@ -129,19 +129,14 @@ class ScheduleEdits:
     ) -> ScheduleEdit:
         """Set fields at run time, or reset them to configuration and code."""
         refuse_unknown(options, TIMING, "schedules.alter(…)")
-        undone = [reset] if isinstance(reset, str) else list(reset)
-        refuse_unknown(undone, ("rhythm", *TIMING), "reset=")
+        undone = _undone(reset)
         changed = sorted(given(options))
         if rhythm is None and not undone and not changed:
             raise BadOption(f"schedules.alter({name!r}) changes nothing: give a rhythm, an option or reset=['rhythm']")
 
         def rewrite(row: Schedule | None, now: datetime) -> Schedule:
             found = _found(name, row)
-            kept = {field: value for field, value in found.edits.items() if field not in undone}
-            beneath = {**found.definition, **found.overrides, **kept}
-            fields, code = read_timing(rhythm, options, beneath, self.code(name))
-            _refuse_code(code)
-            edits = {**kept, **fields}
+            edits = self._edited(name, found, rhythm, undone, options)
             if edits == dict(found.edits):
                 return found
             altered = replace(found, edits=edits)
@@ -152,6 +147,29 @@ class ScheduleEdits:
 
         details = [*([] if rhythm is None else [f"rhythm {rhythm}"]), *changed, *(f"{each} reset" for each in undone)]
         return _edit(name, rewrite, by, "alter", ", ".join(details))
+
+    def _edited(
+        self, name: str, row: Schedule, rhythm: object, undone: Collection[str], options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the row's edits after these arguments of ``alter``. Raises BadOption."""
+        kept = {field: value for field, value in row.edits.items() if field not in undone}
+        beneath = {**row.definition, **row.overrides, **kept}
+        fields, code = read_timing(rhythm, options, beneath, self.code(name))
+        _refuse_code(code)
+        return {**kept, **fields}
+
+    def altered(
+        self, name: str, sheet: Timesheet, rhythm: object, reset: Collection[str], options: Mapping[str, Any]
+    ) -> Plan:
+        """Return the plan as it would be after ``alter`` with these arguments, if any. Raises BadOption."""
+        refuse_unknown(options, TIMING, "schedules.next(…)")
+        if rhythm is None and not reset and not given(options):
+            return self.plan(name, sheet)
+        row = sheet.schedules[0]
+        edits = self._edited(name, row, rhythm, _undone(reset), options)
+        plan = self.plan(name, replace(sheet, schedules=(replace(row, edits=edits),)))
+        check_has_occurrences(plan, f"the schedule {name!r}", sheet.now)
+        return plan
 
     def pause(self, name: str, reason: str, by: str) -> ScheduleEdit:
         """Pause it; running ones continue."""
@@ -284,6 +302,12 @@ def _found(name: str, row: Schedule | None) -> Schedule:
     if row is None:
         raise NoSchedule(f"there is no schedule {name!r}")
     return row
+
+
+def _undone(reset: Collection[str]) -> list[str]:
+    undone = [reset] if isinstance(reset, str) else list(reset)
+    refuse_unknown(undone, ("rhythm", *TIMING), "reset=")
+    return undone
 
 
 def _refuse_code(code: Mapping[str, Collection[Any]]) -> None:

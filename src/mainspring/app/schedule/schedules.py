@@ -84,11 +84,22 @@ class Schedules:
         found = await storage.ledger.recent([row.name for row in sheet.schedules], limit)
         return {name: tuple(runs) for name, runs in found.items()}
 
-    async def next(self, name: str, n: int = 5) -> Instants:
-        """Return the next ``n`` due times, in its own zone; for a paused schedule, as if it were not."""
+    async def next(
+        self,
+        name: str,
+        n: int = 5,
+        *,
+        rhythm: RhythmOption | None = None,
+        reset: Collection[str] = (),
+        **options: Unpack[TimingOptions],
+    ) -> Instants:
+        """Return the next ``n`` due times, in its own zone; for a paused schedule, as if it were not.
+
+        With arguments of ``alter``: as they would be after it. Nothing is changed.
+        """
         whole(n, "n", least=1, most=1000)
         sheet = await self._sheet(name, None, "next")
-        return upcoming(self._edits.plan(name, sheet), sheet.now, n)
+        return upcoming(self._edits.altered(name, sheet, rhythm, reset, options), sheet.now, n)
 
     async def between(self, name: str, start: datetime, end: datetime) -> Instants:
         """Return the due times from ``start`` to ``end``, in its zone: those ``backfill`` would run."""

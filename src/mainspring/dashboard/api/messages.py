@@ -21,6 +21,7 @@ from mainspring.dashboard.route import (
     Call,
     Cursor,
     Length,
+    Level,
     Limit,
     Name,
     Params,
@@ -205,7 +206,7 @@ class Publish(NewPayload, frozen=True, kw_only=True):
     topic: Topic
     key: Name | None = None
     headers: Annotated[dict[Name, HeaderText], Meta(max_length=50)] | None = None
-    priority: Literal["urgent", "high", "normal", "low"] | Annotated[int, Meta(ge=0, le=3)] | None = None
+    priority: Level | None = None
     delay: Length | None = None
     group: Name | None = None
     """The only group to receive it; without it, all groups that subscribe to its topic."""

@@ -72,21 +72,29 @@ def _binary(raw: bytes) -> Payload:
     return Payload("binary", raw[:_HEX].hex(" "), None, truncated=len(raw) > _HEX)
 
 
+PayloadText = Annotated[str, Meta(min_length=1, max_length=1024 * 1024)]
+
+
 class NewPayload(Params, frozen=True):
     """A request with a payload: as a value, as JSON text, because browsers lack some JSON numbers, or none."""
 
     payload: Any | UnsetType = UNSET
-    payload_text: Annotated[str, Meta(min_length=1, max_length=1024 * 1024)] | None = None
+    payload_text: PayloadText | None = None
 
     def given(self) -> dict[str, Any]:
         """Return it as ``payload=…``, or nothing if there is none. Raises Problem."""
-        if self.payload_text is not None and self.payload is not UNSET:
-            raise Problem(422, "invalid", "payload and payload_text are both given: omit one")
-        payload = self.payload if self.payload_text is None else _read(self.payload_text)
-        if payload is UNSET:
-            return {}
-        refuse_masks(payload, "payload")
-        return {"payload": payload}
+        return given_payload(self.payload, self.payload_text)
+
+
+def given_payload(value: Any, text: str | None) -> dict[str, Any]:
+    """Return a payload that is given as a value or as JSON text, as ``payload=…``. Raises Problem."""
+    if text is not None and value is not UNSET:
+        raise Problem(422, "invalid", "payload and payload_text are both given: omit one")
+    payload = value if text is None else _read(text)
+    if payload is UNSET:
+        return {}
+    refuse_masks(payload, "payload")
+    return {"payload": payload}
 
 
 def refuse_masks(value: Any, what: str) -> None:

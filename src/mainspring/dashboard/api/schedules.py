@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from mainspring.app.schedule.timing import TimingOptions
+from mainspring.app.schedule.timing import TIMING
 from mainspring.app.schedule.view import ScheduleView
 from mainspring.app.schedule.view import preview as previewed
-from mainspring.dashboard.api.payloads import NewPayload
-from mainspring.dashboard.api.views import Rows, RowsPage
+from mainspring.dashboard.api.payloads import NewPayload, PayloadText, given_payload
+from mainspring.dashboard.api.views import Percentiles, Rows, RowsPage, percentiles
 from mainspring.dashboard.responses import Problem, shown
 from mainspring.dashboard.route import (
+    NO_NUL,
     Aware,
     Call,
     Length,
+    Level,
     Name,
     Nothing,
     PageQuery,
@@ -30,16 +33,21 @@ from mainspring.dashboard.route import (
     length,
     post,
 )
-from mainspring.model.errors import Misuse
+from mainspring.model.errors import BadOption, Misuse
 from mainspring.model.schedule import Misfire, Overlap
 from mainspring.model.views import RunStatus, RunView
 from mainspring.timing.cron import CronError
 from mainspring.timing.duration import spell
+from mainspring.timing.rhythm import read_rhythm
 
 Rhythm = Annotated[str, Meta(min_length=1, max_length=200)]
+Days = Annotated[str, Meta(min_length=1, max_length=2000, pattern=NO_NUL)]
+"""Days as text: weekdays, dates and countries, such as ``sat, 2026-12-24, DE``; ``none`` for no days."""
+Resets = Annotated[list[Name], Meta(max_length=20)]
 _RECENT = 20
 _NEXT = 10
 _SECOND = timedelta(seconds=1)
+_NO_DAYS = "none"
 
 
 class Instant(Struct, frozen=True):
@@ -96,13 +104,39 @@ def _offset(moment: datetime) -> timedelta:
     return moment.utcoffset() or timedelta()
 
 
-class PreviewQuery(Params, frozen=True):
-    """A rhythm: a cron expression, or an interval such as ``every 90s``."""
+class Timing(Params, frozen=True):
+    """When a schedule is due; what is omitted has its default, or keeps its value."""
 
-    rhythm: Rhythm
-    timezone: Annotated[str, Meta(min_length=1, max_length=100)] = "UTC"
-    day_match: Literal["and", "or"] = "and"
-    on_gap: Literal["fire", "skip"] = "fire"
+    timezone: Name | None = None
+    day_match: Literal["and", "or"] | None = None
+    on_gap: Literal["fire", "skip"] | None = None
+    workdays: Days | None = None
+    """The only days on which it is due."""
+    holidays: Days | None = None
+    """Days on which it is not due."""
+    start: Aware | None = None
+    end: Aware | None = None
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that are set."""
+        found = {name: getattr(self, name) for name in TIMING if getattr(self, name, None) is not None}
+        for name in found.keys() & {"workdays", "holidays"}:
+            found[name] = [] if found[name].strip().lower() == _NO_DAYS else found[name]
+        for name in found.keys() & {"misfire_after", "jitter"}:
+            found[name] = length(found[name])
+        return found
+
+
+class PreviewQuery(Timing, frozen=True):
+    """A rhythm, or a schedule with these changes: what is omitted is as it is in that schedule."""
+
+    rhythm: Rhythm | None = None
+    """A cron expression, or an interval such as ``every 90s``."""
+    name: Topic | None = None
+    reset: Annotated[list[Literal["timezone", "workdays", "holidays", "start", "end"]], Meta(max_length=5)] = field(
+        default_factory=list
+    )
+    """Fields of the schedule whose edits to drop."""
     count: Annotated[int, Meta(ge=1, le=50)] = 5
 
 
@@ -114,15 +148,29 @@ class Preview(Struct, frozen=True):
     error: str | None
 
 
-async def preview(_call: Call, params: PreviewQuery) -> Preview:
+async def preview(call: Call, params: PreviewQuery) -> Preview:
     """Preview a rhythm. A parse error is a normal response, because it is requested while the user types."""
     try:
-        seen = previewed(
-            params.rhythm, params.count, timezone=params.timezone, day_match=params.day_match, on_gap=params.on_gap
-        )
-    except (Misuse, CronError, ValueError) as error:
+        if params.name is not None:
+            return await _altered(call, params.name, params)
+        if params.rhythm is None:
+            raise BadOption("rhythm is missing: write an expression, or name a schedule")
+        # In a thread: rare days are searched for, day by day.
+        seen = await asyncio.to_thread(previewed, params.rhythm, params.count, **params.options())
+    except (Misuse, CronError, ImportError, ValueError) as error:
         return Preview("", [], str(error))
     return Preview(seen.rhythm.describe(), instants(seen.times, seen.after), None)
+
+
+async def _altered(call: Call, name: str, params: PreviewQuery) -> Preview:
+    schedules, options = call.app.schedules, params.options()
+    times = await schedules.next(name, params.count, rhythm=params.rhythm, reset=params.reset, **options)
+    view = await schedules.get(name)
+    if view is None:
+        raise BadOption("the schedule has just been deleted")
+    day_match, on_gap = params.day_match or view.day_match, params.on_gap or view.on_gap
+    rhythm = read_rhythm(params.rhythm or view.rhythm, day_match=day_match, on_gap=on_gap)
+    return Preview(rhythm.describe(), instants(times, datetime.now(UTC)), None)
 
 
 class RecentRun(Struct, frozen=True):
@@ -155,7 +203,7 @@ class NamedSchedule(Params, frozen=True):
 
 
 class ScheduleDetails(Struct, frozen=True):
-    """A schedule, its next times and its latest runs."""
+    """A schedule, its next times and its latest runs. ``run`` is of the newest ``measured`` kept runs."""
 
     now: datetime
     schedule: ScheduleView
@@ -163,6 +211,8 @@ class ScheduleDetails(Struct, frozen=True):
     runs: Sequence[RunView]
     cursor: str | None
     """The cursor of earlier runs; null: there are none."""
+    run: Percentiles
+    measured: int
 
 
 class RunsQuery(PageQuery, frozen=True, kw_only=True):
@@ -191,7 +241,16 @@ async def schedule(call: Call, params: NamedSchedule) -> ScheduleDetails:
     if view is None:
         raise Problem(404, "not_found", "no such schedule")
     page = await runs(call, RunsQuery(name=params.name))
-    return ScheduleDetails(datetime.now(UTC), view, await _next(call, params.name), page.rows, page.cursor)
+    times = await call.services.readings.run_times(params.name)
+    return ScheduleDetails(
+        datetime.now(UTC),
+        view,
+        await _next(call, params.name),
+        page.rows,
+        page.cursor,
+        percentiles(times),
+        len(times.seconds),
+    )
 
 
 async def runs(call: Call, params: RunsQuery) -> RunPage:
@@ -225,15 +284,35 @@ class Triggered(Struct, frozen=True):
     id: UUID
 
 
-class Alter(NamedSchedule, frozen=True):
-    """Fields to set at run time, and fields whose edits to drop."""
+class Policies(Timing, frozen=True):
+    """When a schedule is due, and what happens when it is late; what is omitted has its default, or keeps its value."""
 
-    rhythm: Rhythm | None = None
-    timezone: Name | None = None
     misfire: Misfire | None = None
+    misfire_after: Length | None = None
+    catch_up: Annotated[int, Meta(ge=1, le=1000)] | None = None
     overlap: Overlap | None = None
     jitter: Length | None = None
-    reset: Annotated[list[Name], Meta(max_length=20)] = field(default_factory=list)
+    priority: Level | None = None
+
+
+class Alter(Policies, frozen=True, kw_only=True):
+    """Fields to set at run time, and fields whose edits to drop."""
+
+    name: Topic
+    rhythm: Rhythm | None = None
+    reset: Resets = field(default_factory=list)
+
+
+class Create(Policies, frozen=True, kw_only=True):
+    """A schedule to create: of a rhythm, or of one time; for one consumer, or for every consumer of a topic."""
+
+    name: Topic
+    rhythm: Rhythm | None = None
+    at: Aware | None = None
+    consumer: Name | None = None
+    topic: Topic | None = None
+    payload: Any | UnsetType = UNSET
+    payload_text: PayloadText | None = None
 
 
 class Backfill(NamedSchedule, frozen=True):
@@ -279,13 +358,26 @@ async def trigger(call: Call, params: Trigger) -> Triggered:
 
 async def alter(call: Call, params: Alter) -> None:
     """Set fields of a schedule at run time."""
-    options: TimingOptions = {
-        "timezone": params.timezone,
-        "misfire": params.misfire,
-        "overlap": params.overlap,
-        "jitter": length(params.jitter),
-    }
-    await call.app.schedules.alter(params.name, params.rhythm, reset=params.reset, by=call.by, **options)
+    schedules = call.app.schedules
+    await schedules.alter(params.name, params.rhythm, reset=params.reset, by=call.by, **params.options())
+
+
+async def create(call: Call, params: Create) -> None:
+    """Create a schedule. One of this name is not replaced, although the app's ``put`` would."""
+    schedules, options = call.app.schedules, params.options()
+    payload = given_payload(params.payload, params.payload_text)
+    if (params.rhythm is None) == (params.at is None):
+        raise Problem(422, "invalid", "give either a rhythm or at, the time of a single run")
+    if await schedules.get(params.name) is not None:
+        message = f"there is a schedule {params.name!r} already: edit that one, or choose another name"
+        raise Problem(409, "conflict", message)
+    if params.rhythm is not None:
+        given = {**options, **payload, "topic": params.topic, "by": call.by}
+        await schedules.put(params.name, params.rhythm, params.consumer, **given)
+        return
+    if params.at is None or params.consumer is None or params.topic is not None or options:
+        raise Problem(422, "invalid", "at takes a consumer, and neither a topic nor options of a rhythm")
+    await schedules.once(params.name, params.at, params.consumer, by=call.by, **payload)
 
 
 async def backfill(call: Call, params: Backfill) -> Counted:
@@ -316,6 +408,7 @@ ROUTES = (
     post("/api/schedules/pause", pause, "Pause a schedule"),
     post("/api/schedules/resume", resume, "Resume a schedule"),
     post("/api/schedules/trigger", trigger, "Run a schedule now"),
+    post("/api/schedules/create", create, "Create a schedule"),
     post("/api/schedules/alter", alter, "Set fields of a schedule at run time"),
     post("/api/schedules/backfill", backfill, "Run a schedule for a span of time"),
     post("/api/schedules/delete", delete, "Delete a schedule that was created at run time"),

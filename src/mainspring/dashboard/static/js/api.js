@@ -31,11 +31,11 @@ export async function session() {
   return found;
 }
 
-/** Return the URL of a route with its query; empty values are omitted. */
+/** Return the URL of a route with its query; empty values are omitted, and a list is one parameter per value. */
 export function address(path, query) {
-  const pairs = Object.entries(query ?? {}).filter(
-    ([, value]) => value !== undefined && value !== null && value !== "",
-  );
+  const pairs = Object.entries(query ?? {})
+    .flatMap(([name, value]) => [value].flat().map((each) => [name, each]))
+    .filter(([, value]) => value !== undefined && value !== null && value !== "");
   const search = new URLSearchParams(pairs).toString();
   return `${root}/api/${path}${search ? `?${search}` : ""}`;
 }

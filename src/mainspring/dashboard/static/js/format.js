@@ -64,8 +64,9 @@ export function clock(instant, seconds = true) {
 /** A local time of a zone, which the server sends without an offset: it is not converted. */
 export function wall(local) {
   const shown = new Date(`${local}Z`);
-  const day = { weekday: "short", day: "numeric", month: "short", year: "numeric", timeZone: "UTC" };
-  return `${shown.toLocaleDateString("en-GB", day)}, ${local.slice(11)}`;
+  const year = local.startsWith(new Date().getFullYear()) ? {} : { year: "numeric" };
+  const day = { weekday: "short", day: "numeric", month: "short", timeZone: "UTC", ...year };
+  return `${shown.toLocaleDateString("en-GB", day)}, ${local.slice(11).replace(/:00$/, "")}`;
 }
 
 /** The instant in full, for titles. */

@@ -89,13 +89,13 @@ export function field(values, name, label, { hint, redraw, ...attributes } = {})
   );
 }
 
-/** A selection. */
-export function select(values, name, label, choices, redraw) {
+/** A selection; `words` are labels of choices. */
+export function select(values, name, label, choices, redraw, words = {}) {
   const onchange = (event) => {
     values[name] = event.target.value;
     redraw?.();
   };
-  const options = choices.map((each) => h("option", { value: each, selected: values[name] === each }, each));
+  const options = choices.map((each) => h("option", { value: each, selected: values[name] === each }, words[each] ?? each));
   return h("label", { class: "field" }, h("span", null, label), h("select", { onchange }, options));
 }
 

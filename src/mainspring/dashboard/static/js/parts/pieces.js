@@ -56,11 +56,8 @@ export function button(label, onclick, { kind = "", title, disabled, type = "but
   return h("button", { class: `button ${kind}`, type, onclick, title, disabled }, label);
 }
 
-const phone = matchMedia("(width <= 640px)");
-
-/** A name that may wrap after its dots and dashes on a phone. */
+/** A name that may wrap after its dots and dashes where it has too little room. */
 export function name(text) {
-  if (!phone.matches) return text;
   return String(text)
     .split(/(?<=[.:_/-])(?=\D)/)
     .map((part, index) => [index > 0 && h("wbr"), part]);
@@ -69,6 +66,19 @@ export function name(text) {
 /** A message's id, shortened, as a link. */
 export function messageLink(id, text) {
   return h("a", { href: href(`messages/${id}`), class: "mono nowrap", title: id }, name(text ?? brief(id)));
+}
+
+const ID = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi;
+
+/** Text in which the ids of messages are links. */
+export function linked(text) {
+  const parts = [];
+  let end = 0;
+  for (const found of text.matchAll(ID)) {
+    parts.push(text.slice(end, found.index), messageLink(found[0]));
+    end = found.index + found[0].length;
+  }
+  return [...parts, text.slice(end)];
 }
 
 /** A consumer's name, as a link. */

@@ -2,7 +2,8 @@
 
 import { h } from "../view.js";
 import { clock, count } from "../format.js";
-import { emptyCard, head, table, when } from "../parts/pieces.js";
+import { emptyCard, head, linked, name, table, when } from "../parts/pieces.js";
+import { href } from "../router.js";
 import { pagedScreen } from "./screen.js";
 
 const COLUMNS = [
@@ -23,15 +24,37 @@ const COLUMNS = [
   {
     name: "On",
     by: (row) => row.subject,
-    cell: (row) => [row.subject, row.detail && h("span", { class: "narrow-only faint" }, row.detail)],
+    cell: (row) => [subject(row), row.detail && h("span", { class: "narrow-only faint" }, detail(row))],
   },
   {
     name: "Detail",
     fill: true,
     spare: true,
-    cell: (row) => h("div", { class: "cut soft", title: row.detail }, row.detail),
+    cell: (row) => h("div", { class: "cut soft", title: row.detail }, detail(row)),
   },
 ];
+/** The screens of what an action was done to, by the beginning of its name. */
+const SCREENS = [
+  [/^schedule (?!delete)/, (schedule) => href("schedules/view", { name: schedule })],
+  [/^(pause|resume)$/, (group) => href("consumers/view", { group })],
+  [/^(drain|worker)/, (worker) => href("workers", { find: worker })],
+  [/^lease/, (lease) => href("leases", { find: lease })],
+];
+
+function subject(row) {
+  const screen = SCREENS.find(([action]) => action.test(row.action));
+  if (screen) return h("a", { href: screen[1](row.subject) }, name(row.subject));
+  return ids(row, row.subject);
+}
+
+function detail(row) {
+  return ids(row, row.detail);
+}
+
+/** Ids in the inbox are those of senders, not of messages. */
+function ids(row, text) {
+  return row.action.startsWith("inbox") ? text : linked(text);
+}
 
 /** Shows the audit log, newest first. */
 export function audit(place, { query }) {
@@ -40,7 +63,7 @@ export function audit(place, { query }) {
 }
 
 function draw({ rows, all, filter, more }) {
-  const title = head("Audit", null, (rows.length > 0 || filter.find) && filter.box("Find by operator, action or subject"));
+  const title = head("Audit", null, (rows.length > 0 || filter.find) && filter.box("Find by operator or subject"));
   if (!rows.length && all) {
     const text = filter.find
       ? "No entry contains this text."

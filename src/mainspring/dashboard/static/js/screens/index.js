@@ -14,6 +14,7 @@ import { messages } from "./messages.js";
 import { overview } from "./overview.js";
 import { schedule } from "./schedule.js";
 import { schedules } from "./schedules.js";
+import { trial } from "./trial.js";
 import { workers } from "./workers.js";
 
 const SCREENS = {
@@ -23,6 +24,7 @@ const SCREENS = {
   "consumers/view": ["Consumer", consumer],
   schedules: ["Schedules", schedules],
   "schedules/view": ["Schedule", schedule],
+  "schedules/try": ["Try an expression", trial],
   dead: ["Dead letters", dead],
   leases: ["Leases", leases],
   fanouts: ["Fan-out", fanouts],

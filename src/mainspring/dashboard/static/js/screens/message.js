@@ -187,7 +187,13 @@ function run(each) {
           ? `${each.kind}: ${each.error}`
           : each.error,
       ),
-    each.traceback && h("details", null, h("summary", null, "Traceback"), h("pre", { class: "trace" }, each.traceback)),
+    each.traceback &&
+      h(
+        "details",
+        { open: each.status === "dead" },
+        h("summary", null, "Traceback"),
+        h("pre", { class: "trace" }, each.traceback),
+      ),
   );
 }
 

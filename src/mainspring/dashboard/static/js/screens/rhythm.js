@@ -1,13 +1,25 @@
-/** Editing a rhythm with a preview: in words, with its next times and the effects of daylight saving. */
+/** When a schedule is due: the fields for it, and a preview in words, with its next times and the effects of daylight saving. */
 
-import { get, post } from "../api.js";
+import { get } from "../api.js";
 import { h } from "../view.js";
 import { wall } from "../format.js";
-import { ask, field, select, toast } from "../parts/dialogs.js";
+import { field, select } from "../parts/dialogs.js";
 import { when } from "../parts/pieces.js";
 
-const MISFIRE = ["latest", "skip", "all"];
-const OVERLAP = ["skip", "queue", "allow", "cancel"];
+/** The fields of when it is due, empty. */
+export const BLANK = {
+  rhythm: "",
+  timezone: "UTC",
+  workdays: "",
+  holidays: "",
+  start: "",
+  end: "",
+  day_match: "and",
+  on_gap: "fire",
+};
+/** A value that sets nothing: it is the default. */
+const DEFAULTS = new Set(["day_match=and", "on_gap=fire"]);
+const ZONES = ["UTC", ...(Intl.supportedValuesOf?.("timeZone") ?? [])];
 
 /** Instants in local time of their zone, each with the effect of daylight saving. */
 export function instants(next) {
@@ -28,77 +40,84 @@ export function instants(next) {
   return h("ol", { class: "list" }, rows);
 }
 
-/** Edit a schedule; edits override configuration and code. */
-export async function editing(row) {
-  const before = { rhythm: row.rhythm, timezone: row.timezone, misfire: row.misfire, overlap: row.overlap };
-  const values = { ...before };
-  const ahead = { body: null, requests: 0 };
+/** The request of these fields; those that are empty or have their default are omitted. */
+export function timing(values) {
+  const set = Object.keys(BLANK).filter((name) => values[name] && !DEFAULTS.has(`${name}=${values[name]}`));
+  return Object.fromEntries(set.map((name) => [name, sent(name, values[name])]));
+}
 
-  async function load(redraw) {
-    const mine = (ahead.requests += 1);
-    const query = {
-      rhythm: values.rhythm,
-      timezone: values.timezone,
-      day_match: row.day_match,
-      on_gap: row.on_gap,
-      count: 10,
-    };
-    const body = await get("preview", query).catch((refusal) => ({ error: refusal.message }));
-    // Responses may arrive out of order: only the one for the current input counts.
-    if (mine === ahead.requests) {
-      ahead.body = body;
-      redraw();
-    }
+/** A field's value as the server reads it: times are typed in the browser's zone. */
+export function sent(name, value) {
+  return name === "start" || name === "end" || name === "at" ? new Date(value).toISOString() : value;
+}
+
+/** The preview of what is typed: `request()` returns the query; without one, `instead()` is shown. */
+export class Preview {
+  constructor(request, instead) {
+    Object.assign(this, { request, instead, body: null, requests: 0 });
   }
 
-  const done = await ask({
-    title: `Edit ${row.name}`,
-    label: "Save",
-    wide: true,
-    values,
-    draw(_, redraw) {
-      const refresh = () => load(redraw);
-      if (!ahead.requests) refresh();
-      return [
-        h(
-          "div",
-          { class: "fields" },
-          field(values, "rhythm", "Rhythm", { redraw: refresh, class: "mono", hint: "cron, or “every 90s”" }),
-          field(values, "timezone", "Zone", { redraw: refresh }),
-        ),
-        h(
-          "div",
-          { class: "fields" },
-          select(values, "misfire", "When missed", MISFIRE),
-          select(values, "overlap", "While one runs", OVERLAP),
-        ),
-        preview(ahead.body),
-        row.edited.length > 0 &&
-          h(
-            "p",
-            { class: "faint" },
-            `Edited: ${row.edited.join(", ")}. `,
-            h("button", { type: "button", class: "button small", onclick: () => reset(row) }, "Reset to code"),
-          ),
-      ];
-    },
-    act() {
-      const changed = Object.fromEntries(Object.entries(values).filter(([name, value]) => value !== before[name]));
-      if (!Object.keys(changed).length) throw new Error("Nothing changed.");
-      return post("schedules/alter", { name: row.name, ...changed });
-    },
-  });
-  if (done) toast(`${row.name} follows its new rhythm on every node.`);
+  async load(redraw) {
+    const mine = (this.requests += 1);
+    const body = await this.ask().catch((refusal) => ({ error: refusal.message }));
+    // Responses may arrive out of order: only the one for the current input counts.
+    if (mine !== this.requests) return;
+    this.body = body;
+    redraw();
+  }
+
+  async ask() {
+    const query = this.request();
+    return query && get("preview", query);
+  }
+
+  view(kind = "ahead") {
+    const { body } = this;
+    if (!body) return this.instead?.() ?? h("p", { class: "faint" }, "…");
+    if (body.error) return h("p", { class: "wrong", role: "alert" }, body.error);
+    return h("div", { class: `card ${kind}` }, h("header", null, h("h2", null, body.description)), instants(body.next));
+  }
 }
 
-async function reset(row) {
-  await post("schedules/alter", { name: row.name, reset: row.edited });
-  document.querySelector("dialog")?.dispatchEvent(new Event("cancel", { cancelable: true }));
-  toast(`${row.name} is reset to its code.`);
+/** The fields of when it is due; `refresh` is called whenever one changes. */
+export function dueFields(values, refresh, { days = {} } = {}) {
+  const typed = (name, label, options) => field(values, name, label, { redraw: refresh, ...options });
+  return [
+    h(
+      "div",
+      { class: "fields" },
+      typed("rhythm", "Rhythm", { class: "mono", placeholder: "0 9 * * mon-fri", hint: "cron, or “every 90s”" }),
+      typed("timezone", "Zone", { list: "zones", placeholder: "Europe/Berlin" }),
+    ),
+    h(
+      "div",
+      { class: "fields" },
+      typed("workdays", "Only on", { placeholder: "any day", hint: days.workdays ?? "weekdays, dates: mon-fri" }),
+      typed("holidays", "Not on", { placeholder: "no day", hint: days.holidays ?? "weekdays, dates, a country: DE-BY" }),
+    ),
+    h(
+      "div",
+      { class: "fields" },
+      typed("start", "Not before", { type: "datetime-local", hint: "by your own clock" }),
+      typed("end", "Not after", { type: "datetime-local" }),
+    ),
+    h(
+      "datalist",
+      { id: "zones" },
+      ZONES.map((zone) => h("option", { key: zone, value: zone })),
+    ),
+  ];
 }
 
-function preview(body) {
-  if (!body) return h("p", { class: "faint" }, "…");
-  if (body.error) return h("p", { class: "wrong", role: "alert" }, body.error);
-  return h("div", { class: "card ahead" }, h("header", null, h("h2", null, body.description)), instants(body.next));
+/** The rules of an expression, rarely changed. */
+export function ruleFields(values, refresh) {
+  return h(
+    "div",
+    { class: "fields" },
+    select(values, "day_match", "Day fields that match", ["and", "or"], refresh, { and: "both", or: "either" }),
+    select(values, "on_gap", "At a skipped local time", ["fire", "skip"], refresh, {
+      fire: "run after the gap",
+      skip: "not that day",
+    }),
+  );
 }

@@ -2,12 +2,13 @@
 
 import { get, post } from "../api.js";
 import { h } from "../view.js";
-import { between, clock, count, span } from "../format.js";
+import { between, clock, count, many, span } from "../format.js";
 import { ask, attempt, confirmed, field, toast } from "../parts/dialogs.js";
-import { button, card, empty, facts, head, messageLink, state, stopped, strip, table, when } from "../parts/pieces.js";
+import { button, card, consumerLink, empty, facts, head, messageLink, state, stopped, strip, table, when } from "../parts/pieces.js";
 import { href } from "../router.js";
 import { Pages } from "../pages.js";
-import { editing, instants } from "./rhythm.js";
+import { PRIORITIES, daysOf, editing } from "./definition.js";
+import { instants } from "./rhythm.js";
 import { steer } from "./schedules.js";
 import { watchScreen } from "./screen.js";
 
@@ -33,7 +34,7 @@ function draw(found, pages, context, go, redraw) {
     h(
       "div",
       { class: "columns" },
-      h("div", { class: "stack" }, history(row.name, pages, redraw)),
+      h("div", { class: "stack" }, history(found, pages, redraw)),
       h("div", { class: "stack" }, upcoming(found), about(row)),
     ),
   ];
@@ -53,7 +54,7 @@ function actions(row, go) {
     steer(row),
     button("Edit", () => editing(row), { kind: "small main-act" }),
     button("Backfill", () => backfill(row.name), { kind: "small" }),
-    row.origin === "api" && button("Delete", remove, { kind: "small grave" }),
+    (row.origin === "api" || row.state === "retired") && button("Delete", remove, { kind: "small grave" }),
   ];
 }
 
@@ -98,6 +99,8 @@ function about(row) {
   const edited = new Set(row.edited);
   const configured = new Set(row.configured);
   const from = (name) => (edited.has(name) ? " (edited)" : configured.has(name) ? " (configured)" : "");
+  // An edit to nothing is shown, too: it overrides the code.
+  const set = (name, text) => (text || from(name) ? (text || "none") + from(name) : null);
   return card(
     "Definition",
     null,
@@ -107,13 +110,19 @@ function about(row) {
       facts(
         ["rhythm", [h("code", null, row.rhythm), from("rhythm")]],
         ["zone", row.timezone + from("timezone")],
-        [row.mode === "direct" ? "consumer" : "topic", row.mode === "direct" ? row.group : row.topic],
+        ["only on", set("workdays", daysOf(row.workdays))],
+        ["not on", set("holidays", daysOf(row.holidays))],
+        ["not before", set("start", row.start && clock(row.start))],
+        ["not after", set("end", row.end && clock(row.end))],
+        ["day fields", set("day_match", row.day_match === "or" && "either matches")],
+        ["skipped time", set("on_gap", row.on_gap === "skip" && "not that day")],
+        row.mode === "direct" ? ["consumer", row.group && consumerLink(row.group)] : ["topic", row.topic],
         ["misfire", row.misfire + from("misfire")],
+        ["missed after", span(row.misfire_after) + from("misfire_after")],
+        ["catches up", row.misfire === "all" ? `at most ${count(row.catch_up)}${from("catch_up")}` : null],
         ["overlap", row.overlap + from("overlap")],
-        ["jitter", row.jitter ? span(row.jitter) + from("jitter") : null],
-        ["start", row.start && clock(row.start)],
-        ["end", row.end && clock(row.end)],
-        ["holidays", row.holidays.join(", ")],
+        ["jitter", set("jitter", row.jitter && `up to ${span(row.jitter)}`)],
+        ["priority", PRIORITIES[row.priority] + from("priority")],
         ["fired", count(row.fired)],
         ["missed", row.missed ? count(row.missed) : null],
         ["skipped", row.skipped ? count(row.skipped) : null],
@@ -125,7 +134,7 @@ function about(row) {
   );
 }
 
-function history(name, pages, redraw) {
+function history({ schedule: { name }, run: took, measured }, pages, redraw) {
   const runs = pages.all();
   if (!runs.length)
     return card(
@@ -161,6 +170,13 @@ function history(name, pages, redraw) {
   return card(
     "Runs",
     strip(runs, 30),
+    measured > 0 &&
+      h(
+        "p",
+        { class: "body figures" },
+        ["p50", "p95", "p99"].map((share) => h("span", null, h("span", { class: "faint" }, share), " ", span(took[share]))),
+        h("span", { class: "faint" }, `run time of the newest ${many(measured, "kept run")}`),
+      ),
     table(columns, runs, { key: (run) => run.id }),
     pages.cursor !== null && h("div", { class: "body" }, button("More", more)),
   );

@@ -8,6 +8,7 @@ import { checked, editor } from "../parts/json.js";
 import { button, emptyCard, head, messageLink, name, state, stopped, strip, table, when } from "../parts/pieces.js";
 import { RowFilter } from "../parts/rows.js";
 import { href } from "../router.js";
+import { creating } from "./definition.js";
 import { watchScreen } from "./screen.js";
 
 /** Shows every schedule. */
@@ -24,20 +25,22 @@ function draw({ rows }, filter, context, go) {
   const freeze =
     operates &&
     (frozen
-      ? button("Thaw", () => attempt(() => post("schedules/thaw"), "The schedules are thawed."), { kind: "main-act" })
+      ? button("Thaw", () => attempt(() => post("schedules/thaw"), "The schedules are thawed."))
       : rows.length > 0 && button("Freeze all", freezing));
   const title = head(
     "Schedules",
     rows.length ? many(rows.length, "schedule") : null,
     rows.length > 0 && filter.box("Find a schedule"),
+    h("a", { class: "button", href: href("schedules/try") }, "Try an expression"),
     freeze,
+    operates && button("New schedule", () => creating(context, go), { kind: "main-act" }),
   );
   if (!rows.length) {
     return [
       title,
       emptyCard(
         "No schedules.",
-        "They are declared in code, or created at run time with app.schedules.put(…).",
+        "They are declared in code, or created at run time: here, or with app.schedules.put(…).",
         '@app.recurring("0 9 * * mon-fri", timezone="America/New_York")\nasync def daily_report() -> None: ...',
       ),
     ];
@@ -65,7 +68,7 @@ function draw({ rows }, filter, context, go) {
     {
       name: "Rhythm",
       spare: true,
-      cell: (row) => [h("code", null, row.rhythm), h("span", { class: "under" }, row.timezone)],
+      cell: (row) => [h("code", null, row.rhythm), h("span", { class: "under" }, name(row.timezone))],
     },
     {
       name: "Next",
