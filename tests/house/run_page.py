@@ -137,19 +137,24 @@ def _served(start: _Start, answer: list[str], *, endless: bool) -> tuple[int, li
     A service is told to stop when it has printed all of the answer.
     """
     # Threads that print at once may put two texts on one line, and both ends of line after them.
-    shown, expected, told = "", Counter(answer), not endless
+    shown, expected, told = "", Counter(map(_squeezed, answer)), not endless
     watchdog = threading.Timer(_PATIENCE, os.kill, (start.pid, signal.SIGKILL))
     watchdog.start()
     with start.said:
         for line in start.said:
             print(line, end="", flush=True)
-            shown += line
+            shown += _squeezed(line)
             if not told and all(shown.count(text) >= times for text, times in expected.items()):
                 os.kill(start.pid, signal.SIGTERM)
                 told = True
     watchdog.cancel()
     unsaid = [text for text, times in expected.items() if shown.count(text) < times]
     return start.wait(_PATIENCE), unsaid
+
+
+def _squeezed(line: str) -> str:
+    """The line with single spaces: how wide the columns of a table are depends on its other lines."""
+    return re.sub(" +", " ", line)
 
 
 if __name__ == "__main__":
