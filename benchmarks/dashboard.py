@@ -163,7 +163,7 @@ def _reads(app: Mainspring, rows: int) -> list[tuple[str, Read]]:
         ("overview: schedules' runs", app.schedules.recent),
         ("overview: failures", lambda: app.messages.failures(limit=8)),
         ("live", search()),
-        ("live, page in the middle", search(cursor=SEARCHED.encoded(rows // 2))),
+        ("live, page in the middle", search(cursor=SEARCHED.encoded(("", rows // 2)))),
         ("scheduled", search(state="scheduled")),
         ("ready", search(state="ready")),
         ("will retry", search(state="retrying")),

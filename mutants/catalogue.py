@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from mutants import delivery, limits, people, primitives, robustness, schedules
+from mutants import delivery, limits, messages, people, primitives, robustness, schedules
 from mutants.mutant import Mutant
 
 MUTANTS: list[Mutant] = [
     *delivery.MUTANTS,
     *limits.MUTANTS,
+    *messages.MUTANTS,
     *schedules.MUTANTS,
     *primitives.MUTANTS,
     *robustness.MUTANTS,

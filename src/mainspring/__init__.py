@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from mainspring.app.admin.dead_letters import Revived
     from mainspring.app.admin.search import SearchPage
     from mainspring.app.config import AppOptions, Options
     from mainspring.app.consume.consumer import Consumed, Registrar, SyncConsumed
@@ -143,6 +144,7 @@ __all__ = [
     "Retention",
     "Retry",
     "RetryPolicy",
+    "Revived",
     "Roster",
     "RunView",
     "ScheduleView",
@@ -218,6 +220,7 @@ _HOMES = {
     ),
     "mainspring.model.measures": ("Bucket", "Histogram", "MeasuresView", "RatesView"),
     "mainspring.app.options": ("Setting",),
+    "mainspring.app.admin.dead_letters": ("Revived",),
     "mainspring.app.admin.search": ("SearchPage",),
     "mainspring.app.page": ("Page",),
     "mainspring.testing.records": ("DeadLetter", "Pending", "Ran", "Sent"),

@@ -46,6 +46,25 @@ async def test_a_worker_hears_with_its_beat_that_it_is_to_drain(storage: Storage
     assert await drained(storage) == {"node-1": (NOON, "ann"), "node-2": (None, None)}
 
 
+async def test_why_a_worker_drains_is_known_until_it_is_resumed_or_starts_again(storage: Storage) -> None:
+    await storage.upkeep.beat(beat(start_id="a", number=1))
+
+    async def reason() -> str | None:
+        return (await seen(storage)).drain_reason
+
+    unasked = await reason()
+    await storage.controls.drain("node-1", "ann", "deploy 7")
+    asked = await reason()
+    await storage.controls.resume_worker("node-1", "ann")
+    resumed = await reason()
+    await storage.controls.drain("node-1", "bob", "")
+    unexplained = await reason()
+    await storage.controls.drain("node-1", "bob", "disk full")
+    await storage.upkeep.beat(beat(start_id="b", number=1))
+
+    assert (unasked, asked, resumed, unexplained, await reason()) == (None, "deploy 7", None, "", None)
+
+
 async def test_a_worker_that_is_resumed_hears_of_it(storage: Storage) -> None:
     await storage.upkeep.beat(beat())
     await storage.controls.drain("node-1", "ann", "")

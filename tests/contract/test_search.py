@@ -3,18 +3,20 @@
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
 from mainspring.model.search import Filter, Matches
 from mainspring.model.verdict import DONE, Bury, Cancel, Release, Retry, Snooze, Verdict
-from mainspring.model.views import State
+from mainspring.model.views import Kind, State
+from mainspring.storage.codec.formats import PREVIEW
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     HOUR,
     MINUTE,
     NOON,
+    SECOND,
     bury_one,
     claim,
     claim_one,
@@ -25,6 +27,7 @@ from tests.contract.acting import (
     settle,
     turn,
 )
+from tests.contract.acting import found as the_message
 
 ENDS: dict[State, Verdict] = {"dead": Bury(failure()), "done": DONE, "cancelled": Cancel()}
 EVERY: tuple[State, ...] = ("ready", "dead", "parked", "done", "cancelled")
@@ -44,13 +47,13 @@ async def matching(storage: Storage, wanted: Filter) -> list[UUID]:
     return [view.message_id for page in await pages(storage, wanted) for view in page.rows]
 
 
-async def put(storage: Storage, state: State, payload: bytes, topic: str = "orders.placed") -> UUID:
+async def put(storage: Storage, state: State, payload: bytes, topic: str = "orders.placed", **options: Any) -> UUID:
     """One message in this state."""
     if state == "parked":
-        one = draft(topic, payload=payload)
+        one = draft(topic, payload=payload, **options)
         await publish(storage, one)
         return one.id
-    one = draft(topic, group="mailer", payload=payload)
+    one = draft(topic, group="mailer", payload=payload, **options)
     if state == "ready":
         await publish(storage, one)
         return one.id
@@ -300,3 +303,69 @@ async def test_a_page_searches_no_more_bytes_of_payloads_than_it_may(storage: St
     assert [each for page in await found(2_500, scan=3) for each in page] == newest
     whole = await storage.ledger.browse(Filter(state, weight=1))
     assert (len(whole.rows), whole.before) == (6, None), "where no text is looked for none is read"
+
+
+@pytest.mark.parametrize("state", EVERY)
+async def test_the_messages_of_one_operation_are_found_by_its_correlation_id(storage: Storage, state: State) -> None:
+    await put(storage, state, b"1")
+    await put(storage, state, b"2", correlation_id="basket:71")
+    first = await put(storage, state, b"3", correlation_id="basket:7")
+    second = await put(storage, state, b"4", "orders.paid", correlation_id="basket:7")
+
+    assert await matching(storage, Filter(state, correlation_id="basket:7")) == [second, first]
+    assert await matching(storage, Filter(state, correlation_id="basket:7", topic="orders.paid")) == [second]
+    assert await matching(storage, Filter(state, correlation_id="basket:7", text="3")) == [first]
+    assert await matching(storage, Filter(state, correlation_id="Basket:7")) == []
+    assert await matching(storage, Filter(state, correlation_id="basket:7", limit=1)) == [second, first]
+    assert await matching(storage, Filter(state, correlation_id="basket:7", scan=1)) == [second, first]
+
+
+@pytest.mark.parametrize("state", EVERY)
+async def test_the_first_message_of_a_chain_belongs_to_it_by_its_id(storage: Storage, state: State) -> None:
+    root, other = uuid4(), uuid4()
+    await put(storage, state, b"1", id=root)
+    await put(storage, state, b"2", id=other, correlation_id="another operation")
+    caused = await put(storage, state, b"3", correlation_id=str(root), causation_id=root)
+
+    assert await matching(storage, Filter(state, correlation_id=str(root))) == [caused, root]
+    assert await matching(storage, Filter(state, correlation_id=str(root), scan=1)) == [caused, root]
+    assert await matching(storage, Filter(state, correlation_id=str(other))) == []
+
+
+@pytest.mark.parametrize("state", EVERY)
+async def test_messages_are_found_by_their_kind(storage: Storage, state: State) -> None:
+    at_once = await put(storage, state, b"1")
+    recurring = await put(storage, state, b"2", schedule="nightly")
+    due = NOON + SECOND
+    delayed = draft("orders.placed", group=None if state == "parked" else "mailer", payload=b"3", at=due)
+    await publish(storage, delayed)
+    turn(storage, MINUTE)
+    if state in ENDS:
+        await settle(storage, await claim_one(storage), ENDS[state], keep="all")
+    by_kind: dict[Kind, UUID] = {"immediate": at_once, "recurring": recurring, "delayed": delayed.id}
+
+    found = {kind: await storage.ledger.browse(Filter(state, kind=kind)) for kind in by_kind}
+
+    assert {kind: [each.message_id for each in page.rows] for kind, page in found.items()} == {
+        kind: [message_id] for kind, message_id in by_kind.items()
+    }
+    assert {kind: [each.kind for each in page.rows] for kind, page in found.items()} == {
+        kind: [kind] for kind in by_kind
+    }
+    assert [each.schedule for each in found["recurring"].rows] == ["nightly"]
+    copies = {each.kind for each in (await the_message(storage, delayed.id)).deliveries}
+    assert copies <= {"delayed"}
+
+
+@pytest.mark.parametrize("state", EVERY)
+async def test_a_list_shows_the_beginning_of_payloads_where_it_is_asked_to(storage: Storage, state: State) -> None:
+    await put(storage, state, b'{"password": "tooth fairy", "name": "Ann"}')
+    await put(storage, state, ("é" * 1_200).encode())
+    await put(storage, state, b"\xff\x00" * 600)
+    await put(storage, state, b"\x81\xa4name\xa3bob", content_type="application/msgpack")
+
+    shown = [each.preview for each in (await storage.ledger.browse(Filter(state, previews=True))).rows]
+    plain = [each.preview for each in (await storage.ledger.browse(Filter(state))).rows]
+
+    assert shown == ['{"name":"bob"}', "(1,200 bytes)", "é" * (PREVIEW - 1) + "…", '{"password": …, "name": "Ann"}']
+    assert plain == [None] * 4

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.dashboard.scene import MASK_FREE, Scene, at_work, opened
-from tests.dashboard.wishes import NO_SUCH
+from tests.dashboard.wishes import NO_SUCH, RECEIVED, open_join
 
 BY = "operator (dashboard)"
 
@@ -121,8 +121,13 @@ async def test_a_dead_letter_lives_again_with_another_payload(scene: Scene) -> N
     done = await _publisher(scene, f"/api/messages/{scene.dead[0]}/replace", {"payload": MASK_FREE})
     gone = await _publisher(scene, f"/api/messages/{scene.dead[0]}/replace", {"payload": MASK_FREE})
 
-    assert (done, gone) == ({"replaced": 1}, {"replaced": 0})
     (ready,) = await scene.app.messages.list("ready", group="charge")
+    assert done == {"replaced": 1, "id": str(ready.message_id)}
+    assert gone == {"replaced": 0, "id": None}
+    async with scene.viewer() as client:
+        old, new = [(await client.get(f"/api/messages/{each}")).json() for each in (scene.dead[0], done["id"])]
+    assert (old["replaces"], old["replaced_by"]) == (None, [done["id"]])
+    assert (new["replaces"], new["replaced_by"]) == (scene.dead[0], [])
     stored = await scene.app.messages.get(ready.message_id)
     assert stored is not None
     assert stored.payload == b'{"card_number":"4000"}'
@@ -211,7 +216,8 @@ async def test_a_worker_is_drained_and_resumed() -> None:
             await _publisher(scene, "/api/workers/resume", {"name": f"{drained['app']}/porter"}, 204)
             (resumed,) = (await client.get("/api/workers")).json()["rows"]
 
-    assert drained["drained_by"] == BY
+    assert (drained["drained_by"], drained["drain_reason"]) == (BY, "deploy")
+    assert resumed["drain_reason"] is None
     assert drained["condition"] in ("drain asked", "drained")
     assert drained["drains"] == (drained["condition"] == "drained")
     assert resumed["condition"] == "active"
@@ -342,3 +348,49 @@ async def test_a_schedule_is_shown_with_its_next_times_and_runs(scene: Scene) ->
     assert len(one["next"]) == 10
     assert runs == {"rows": [], "cursor": None}
     assert none.status_code == 404
+
+
+async def test_an_open_join_is_listed_shown_and_cancelled(scene: Scene) -> None:
+    id = str(await open_join(scene))
+
+    async with scene.viewer() as client:
+        (row,) = (await client.get("/api/joins")).json()["rows"]
+        shown = (await client.get(f"/api/joins/{id}")).json()
+        first = (await client.get(f"/api/joins/{id}/members", params={"limit": 1})).json()
+        rest = (await client.get(f"/api/joins/{id}/members", params={"cursor": first["cursor"]})).json()
+        unknown = await client.get(f"/api/joins/{NO_SUCH}")
+        no_members = await client.get(f"/api/joins/{NO_SUCH}/members")
+    done = await _publisher(scene, f"/api/joins/{id}/cancel", {"reason": "ordered twice"})
+    await _publisher(scene, f"/api/joins/{NO_SUCH}/cancel", {}, 404)
+
+    assert (row["id"], row["members"], row["then"]["group"]) == (id, 2, "ship")
+    assert shown == row
+    assert [len(page["rows"]) for page in (first, rest)] == [1, 1]
+    assert rest["cursor"] is None
+    assert (unknown.status_code, no_members.status_code) == (404, 404)
+    assert done == {"cancelled": 2, "asked": 0}
+    assert (BY, "cancel", f"join {id}") in await scene.actions()
+
+
+async def test_the_inbox_is_listed_and_what_is_stuck_in_it_is_released(scene: Scene) -> None:
+    key = dict(RECEIVED)
+    await scene.app.inbox.admit(RECEIVED["message_id"], "billing", group="shop")
+    done = await scene.app.inbox.admit("order/8", "billing", group="shop")
+    await scene.app.inbox.done(done)
+
+    async with scene.viewer() as client:
+        rows = (await client.get("/api/inbox", params={"limit": 1})).json()
+        (processing,) = (await client.get("/api/inbox", params={"status": "processing"})).json()["rows"]
+        none = (await client.get("/api/inbox", params={"stuck": "true"})).json()["rows"]
+        one = (await client.get("/api/inbox/message", params=key)).json()
+        unknown = await client.get("/api/inbox/message", params={**key, "source": "shipping"})
+    first = await _publisher(scene, "/api/inbox/release", key)
+    again = await _publisher(scene, "/api/inbox/release", key)
+
+    assert [row["message_id"] for row in rows["rows"]] == ["order/8"]
+    assert rows["cursor"] is not None
+    assert (processing, none) == (one, [])
+    assert (one["message_id"], one["status"], one["attempts"]) == ("order/7?&", "processing", 1)
+    assert unknown.status_code == 404
+    assert (first, again) == ({"released": True}, {"released": False})
+    assert (BY, "inbox release") in [line[:2] for line in await scene.actions()]

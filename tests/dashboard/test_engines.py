@@ -6,6 +6,7 @@ import pytest
 
 from mainspring.dashboard.api import TABLE
 from tests.dashboard.scene import Scene, at_work, opened, until
+from tests.dashboard.wishes import RECEIVED, open_join
 
 ASKED = {
     "/api/schedule": {"name": "weekly"},
@@ -13,6 +14,7 @@ ASKED = {
     "/api/consumer": {"group": "ship"},
     "/api/preview": {"rhythm": "0 9 * * *"},
     "/api/fanouts/cursors": {"topic": "mail.sync", "work": "inbox"},
+    "/api/inbox/message": RECEIVED,
 }
 
 
@@ -39,14 +41,17 @@ async def test_what_operators_do_is_done_and_noted_on_postgresql(postgres_url: s
 
 async def _every_screen_answers(url: str, schema: str | None = None) -> None:
     async with opened(url, schema=schema) as scene, at_work(scene), scene.operator() as client:
-        answers = {
-            route.path: await client.get(route.path.replace("{id}", scene.dead[0]), params=ASKED.get(route.path, {}))
-            for route in TABLE
-            if not route.changes and not route.only_streams and route.path != "/api/bulk/{id}"
-        }
+        join = await open_join(scene)
+        await scene.app.inbox.admit(RECEIVED["message_id"], RECEIVED["source"], group=RECEIVED["group"])
+        answers = {}
+        for route in TABLE:
+            if not route.changes and not route.only_streams and route.path != "/api/bulk/{id}":
+                id = join if route.path.startswith("/api/joins") else scene.dead[0]
+                path = route.path.replace("{id}", str(id))
+                answers[route.path] = await client.get(path, params=ASKED.get(route.path, {}))
 
     assert {path: answer.status_code for path, answer in answers.items() if answer.status_code != 200} == {}
-    assert len(answers["/api/messages"].json()["rows"]) == 2
+    assert len(answers["/api/messages"].json()["rows"]) == 4
     assert answers["/api/overview"].json()["totals"]["dead"] == 2
 
 

@@ -12,6 +12,7 @@ from mainspring.dashboard.api.payloads import LONGEST, payload_of
 from mainspring.dashboard.security.redaction import MASK, REDACTED, Redaction, masked_at
 from mainspring.model.errors import BadOption
 from tests.dashboard.scene import SECRET, Scene, opened
+from tests.dashboard.wishes import RECEIVED, open_join
 
 DEFAULT = Redaction()
 
@@ -100,13 +101,17 @@ def test_what_is_nested_beyond_reason_ends_in_an_ellipsis() -> None:
 
 async def test_no_reading_route_tells_a_secret(scene: Scene) -> None:
     queries = {
-        "/api/messages": [{"state": state} for state in ("live", "dead", "done", "parked", "scheduled")],
+        "/api/messages": [{"state": state} for state in ("live", "dead", "done", "parked", "scheduled", "any")],
         "/api/consumer": [{"group": "charge"}, {"group": "ship"}],
         "/api/schedule": [{"name": "weekly"}],
         "/api/schedule/runs": [{"name": "weekly"}],
         "/api/preview": [{"rhythm": "0 9 * * *"}],
         "/api/fanouts/cursors": [{"topic": "mail.sync", "work": "inbox"}],
+        "/api/inbox/message": [dict(RECEIVED)],
     }
+    join = str(await open_join(scene))
+    admission = await scene.app.inbox.admit(RECEIVED["message_id"], RECEIVED["source"], group=RECEIVED["group"])
+    await scene.app.inbox.failed(admission, error=f"refused: password={SECRET}")
     paths = [route.path for route in TABLE if not route.changes and not route.only_streams]
     listed = await scene.app.messages.list(limit=200)
     ids = {str(row.message_id) for row in listed} | set(scene.dead)
@@ -122,6 +127,8 @@ async def test_no_reading_route_tells_a_secret(scene: Scene) -> None:
         for path in paths:
             if path == "/api/bulk/{id}":
                 asked = [(path.replace("{id}", bulk.json()["id"]), {})]
+            elif path.startswith("/api/joins/"):
+                asked = [(path.replace("{id}", join), {})]
             elif "{id}" in path:
                 asked = [(path.replace("{id}", each), {}) for each in sorted(ids)]
             else:

@@ -391,9 +391,22 @@ class Mainspring(Renamed):
         return await self._operations.prune(retention, topic, by, progress)
 
     @listing
-    async def audit(self, *, cursor: str | None = None, limit: int = 50) -> Page[AuditView]:
-        """What operators did, newest first."""
-        return await self._operations.audit(cursor, limit)
+    async def audit(
+        self,
+        *,
+        text: str | None = None,
+        by: str | None = None,
+        action: str | None = None,
+        subject: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page[AuditView]:
+        """What operators did, newest first: every line, or those that contain these texts, in either case.
+
+        ``text`` is searched for in the whole line, the others in the operator's name, the action and the subject.
+        """
+        sought = {"text": text, "by": by, "action": action, "subject": subject}
+        return await self._operations.audit(cursor, limit, sought)
 
     async def note(self, action: str, subject: str, *, by: str, detail: str = "") -> None:
         """Write a line of your own into the audit: the action, its subject, and who did it."""

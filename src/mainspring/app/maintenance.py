@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mainspring.app.admin.bulk import Progress
+from mainspring.app.admin.search import check_texts
 from mainspring.app.config import Options, read_retention
 from mainspring.app.connection import Connection
 from mainspring.app.consume.consumers import Consumers
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("mainspring.schedules")
 _PRUNE_BATCH = 1000
+_AUDIT_AT_ONCE = 1000
+"""How many lines of the audit are read at a time where some are sought."""
 
 AUDIT: Paging[AuditView, int] = Paging("app.audit()", lambda line: line.id, Seq)
 
@@ -114,15 +117,31 @@ class Operations:
                 await storage.controls.note("purge", topic or "all topics", by, _counted(total))
         return replace(total, last=None)
 
-    async def audit(self, cursor: str | None, limit: int) -> Page[AuditView]:
+    async def audit(self, cursor: str | None, limit: int, sought: Mapping[str, str | None]) -> Page[AuditView]:
         """See ``Mainspring.audit``."""
         before = AUDIT.start(cursor, limit)
+        check_texts(**sought)
+        texts = {name: text.casefold() for name, text in sought.items() if text is not None}
         storage = await self._connection.storage("app.audit()")
-        return AUDIT.page(await storage.ledger.audit(before, limit + 1), limit)
+        if not texts:
+            return AUDIT.page(await storage.ledger.audit(before, limit + 1), limit)
+        found: list[AuditView] = []
+        while len(found) <= limit:
+            lines = await storage.ledger.audit(before, _AUDIT_AT_ONCE)
+            found += [line for line in lines if _tells_of(line, texts)]
+            if len(lines) < _AUDIT_AT_ONCE:
+                break
+            before = lines[-1].id
+        return AUDIT.page(found, limit)
 
     async def note(self, action: str, subject: str, by: str, detail: str) -> None:
         """See ``Mainspring.note``."""
         await (await self._connection.storage("app.note()")).controls.note(action, subject, by, detail)
+
+
+def _tells_of(line: AuditView, texts: Mapping[str, str]) -> bool:
+    whole = f"{line.by}\n{line.action}\n{line.subject}\n{line.detail}"
+    return all(text in getattr(line, name, whole).casefold() for name, text in texts.items())
 
 
 def _counted(removed: Pruned) -> str:

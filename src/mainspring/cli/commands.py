@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from mainspring.cli import (
+    audit,
     cron,
     dashboard,
     database,
@@ -97,6 +98,7 @@ def _commands() -> App:
     app.command(schedule_edit.app)
     app.command(fanout.app)
     app.command(leases.app)
+    app.command(audit.audit)
     app.command(cron.cron)
     app.command(database.purge)
     app.command(demo.demo)

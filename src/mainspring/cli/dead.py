@@ -8,6 +8,7 @@ from uuid import UUID
 
 from cyclopts import App, Parameter
 
+from mainspring.app.admin.dead_letters import Revived
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.message.envelope import MISSING
 from mainspring.cli.errors import Refused
@@ -64,6 +65,8 @@ _COLUMNS: Columns[DeliveryView] = (
     Column("died", lambda each: each.buried_at, right=True),
     Column("attempts", lambda each: each.attempt, right=True, spare=True),
     Column("error", lambda each: first_line(each.error), elastic=True),
+    Column("kind", lambda each: each.kind, spare=True),
+    Column("payload", lambda each: each.preview, elastic=True, spare=True),
 )
 _CAUSE_COLUMNS: Columns[CauseView] = (
     Column("cause", lambda each: each.fingerprint or "(unknown)"),
@@ -136,7 +139,7 @@ async def revive(
     Parameters
     ----------
     payload
-        With an ID: replace the payload by this JSON; `-` reads stdin.
+        With an ID: replace the payload by this JSON; `-` reads stdin. Another message takes its place.
     """
     _check_selection(id, filters, everything=everything)
     if payload is not None and id is None:
@@ -147,7 +150,11 @@ async def revive(
             count = await _bulk(opened, "Revive", filters, yes=yes)
         elif not (count := await opened.dead.revive(id, group=filters.group, payload=value, by=operator())):
             raise _unknown(id, filters.group)
-    _print_count(count, "revived", json=json)
+    if isinstance(count, Revived) and count.message_id is not None:
+        text = f"{id} is revived with another payload, as message {count.message_id}"
+        print_result({"revived": int(count), "message_id": str(count.message_id)}, text, json=json)
+        return
+    _print_count(int(count), "revived", json=json)
 
 
 @app.command

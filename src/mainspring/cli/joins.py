@@ -22,7 +22,7 @@ from mainspring.cli.output import (
     print_list,
     when,
 )
-from mainspring.cli.target import UNNAMED, Json, Target
+from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.errors import BadOption
 from mainspring.model.join import Follower, JoinView
 from mainspring.model.views import DeliveryView
@@ -113,7 +113,7 @@ async def cancel(
         Stored with the history.
     """
     async with target.opened() as opened:
-        done = await opened.joins.cancel(id, reason=reason)
+        done = await opened.joins.cancel(id, by=operator(), reason=reason)
     print_cancelled(done, many(done.cancelled, "member"), "all members have ended", json=json)
 
 

@@ -19,6 +19,7 @@ from mainspring.cli.output import (
     heading,
     many,
     payload_of,
+    plain,
     print_facts,
     print_json,
     print_line,
@@ -31,12 +32,15 @@ from mainspring.cli.output import (
 )
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.message import Cancelled, Priority
-from mainspring.model.views import DeliveryView, MessageView, RunView
+from mainspring.model.search import Link
+from mainspring.model.views import DeliveryView, Kind, MessageView, RunView, State
 from mainspring.timing.duration import spell
 
-app: App = App(name="messages", help="List, show and cancel messages.")
+app: App = App(name="messages", help="List, search, show and cancel messages.")
 
 States = Literal["live", "scheduled", "ready", "running", "lapsed", "retrying", "done", "dead", "cancelled", "parked"]
+OfKey = Annotated[str | None, Parameter(name=["--key", "-k"], help="Only with this key.")]
+OfKind = Annotated[Kind | None, Parameter(help="Only those delivered at once, delayed, or published by a schedule.")]
 
 
 def _due(each: DeliveryView) -> datetime | None:
@@ -57,7 +61,18 @@ _COLUMNS: Columns[DeliveryView] = (
     Column("key", lambda each: each.key, elastic=True, spare=True),
     Column("due", _due, right=True),
     Column("attempt", lambda each: each.attempt, right=True, spare=True),
+    Column("kind", lambda each: each.kind, spare=True),
     Column("note", _note, elastic=True, spare=True),
+    Column("payload", lambda each: each.preview, elastic=True, spare=True),
+)
+_URGENT: tuple[State, ...] = ("dead", "running", "lapsed", "ready", "scheduled", "parked")
+_LINK_COLUMNS: Columns[tuple[str, Link]] = (
+    Column("", lambda each: each[0]),
+    Column("id", lambda each: each[1].id),
+    Column("topic", lambda each: each[1].topic, elastic=True),
+    Column("key", lambda each: each[1].key, elastic=True, spare=True),
+    Column("state", lambda each: each[1].state or "settled"),
+    Column("published", lambda each: each[1].published_at, right=True),
 )
 
 
@@ -67,7 +82,8 @@ async def list_(
     state: States = "live",
     group: OfGroup = None,
     topic: OfTopic = None,
-    key: str | None = None,
+    key: OfKey = None,
+    kind: OfKind = None,
     limit: Limit = 50,
     cursor: Cursor = None,
     target: Target = UNNAMED,
@@ -79,14 +95,95 @@ async def list_(
     ----------
     state
         Live: scheduled, ready, running or lapsed. Retrying: failed, and waiting for its next attempt.
-    key
-        Only with this key.
     """
     async with target.opened() as opened:
-        found = await opened.messages.list(state, group=group, topic=topic, key=key, cursor=cursor, limit=limit)
-    narrowed = any(each is not None for each in (group, topic, key, cursor))
+        found = await opened.messages.list(
+            state, group=group, topic=topic, key=key, kind=kind, cursor=cursor, limit=limit
+        )
+    narrowed = any(each is not None for each in (group, topic, key, kind, cursor))
     empty = NO_MATCH if narrowed else _nothing(state, target.typed)
     print_list(_COLUMNS, found, json=json, empty=empty)
+
+
+@app.command
+async def search(
+    text: Annotated[str | None, Parameter(name="TEXT")] = None,
+    /,
+    *,
+    correlation: Annotated[str | None, Parameter(name=["--correlation", "-c"], metavar="ID")] = None,
+    key: OfKey = None,
+    topic: OfTopic = None,
+    group: OfGroup = None,
+    state: States | Literal["any"] = "any",
+    kind: OfKind = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> None:
+    """Search for deliveries in every state, by text in their payloads or by the operation they belong to.
+
+    Parameters
+    ----------
+    text
+        Text in the payload, such as a name or a number.
+    correlation
+        Only of this correlation id; the id of the first message of a chain finds all of it.
+    state
+        Only in this state [live, dead, parked, done and cancelled, in this order].
+    """
+    if not any((text, correlation, key, topic, group, kind)) and state == "any":
+        raise Refused("nothing to search for: give TEXT, --correlation, --key, --topic, --group, --kind or --state")
+    async with target.opened() as opened:
+        found = await opened.messages.list(
+            state,
+            text=text,
+            correlation_id=correlation,
+            key=key,
+            topic=topic,
+            group=group,
+            kind=kind,
+            cursor=cursor,
+            limit=limit,
+        )
+    if print_list(_COLUMNS, found, json=json, empty=_unmatched(text, target.typed)):
+        print_line(f"Next: mainspring messages show ID{target.typed}, or messages chain ID", style="dim")
+
+
+def _unmatched(text: str | None, typed: str) -> str:
+    try:
+        return f"No payload contains it. To show the message: mainspring messages show {UUID(text or '')}{typed}"
+    except ValueError:
+        return NO_MATCH
+
+
+@app.command
+async def chain(id: MessageId, /, *, limit: Limit = 50, target: Target = UNNAMED, json: Json = False) -> None:
+    """Show the messages that caused a message, the message itself, and those it caused."""
+    async with target.opened() as opened:
+        view = await opened.messages.get(id)
+        found = await opened.messages.chain(id, limit=limit)
+    if view is None:
+        raise Refused(f"there is no message {id}: it was never stored here, or was pruned")
+    own = Link(view.id, view.topic, view.key, view.causation_id, view.published_at, _state_of(view))
+    if json:
+        print_json({"message": plain(own), **plain(found)})
+        return
+    rows = [
+        *(("cause", each) for each in found.causes),
+        ("this", own),
+        *(("caused", each) for each in found.caused),
+    ]
+    print_list(_LINK_COLUMNS, rows)
+    if found.more:
+        print_line("There is more: raise --limit", style="dim")
+
+
+def _state_of(message: MessageView) -> State | None:
+    """Return the most urgent state of its deliveries; None if none is left."""
+    states = {each.state for each in message.deliveries}
+    runs = (each.status for each in message.runs if each.status in ("cancelled", "done"))
+    return next((each for each in _URGENT if each in states), None) or next(runs, None)
 
 
 @app.command
@@ -165,7 +262,9 @@ def print_message(message: MessageView, *, json: bool) -> None:
             ("published", _instant(message.published_at)),
             ("expires", _instant(message.expires_at)),
             ("correlation", message.correlation_id or ""),
-            ("caused by", str(message.causation_id or "")),
+            ("caused by", "" if message.replaces else str(message.causation_id or "")),
+            ("replaces", str(message.replaces or "")),
+            ("replaced by", ", ".join(map(str, message.replaced_by))),
             *((f"header {name}", value) for name, value in message.headers.items()),
         )
     )
@@ -189,6 +288,7 @@ def _print_deliveries(message: MessageView) -> None:
         Column("attempt", lambda each: each.attempt, right=True),
         Column("due", _due, right=True),
         Column("priority", lambda each: Priority(each.priority).name.lower()),
+        Column("kind", lambda each: each.kind),
     )
     if not print_list(columns, message.deliveries, empty="none left: every group has settled it"):
         return

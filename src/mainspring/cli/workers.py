@@ -183,7 +183,7 @@ async def show(name: Name, /, *, target: Target = UNNAMED, json: Json = False) -
         print_json({**plain(found), "state": _state(found, roster.now), "hands": hands})
         return
     print_line(f"{name} is {_state(found, roster.now)}, {many(found.in_hand, 'delivery', 'deliveries')} in hand")
-    if found.draining_at is not None and not found.drains:
+    if found.draining_at is not None:
         print_line(_note(found), style="dim")
     print_list(_HAND_COLUMNS, hands, empty="Nothing in hand.")
     if hands and held.cursor is not None:
@@ -231,6 +231,8 @@ def _state(each: WorkerView, now: datetime) -> str:
 
 def _note(each: WorkerView) -> str:
     by = "" if each.drained_by is None else f", by {each.drained_by}"
+    if each.drain_reason:
+        by += f": {each.drain_reason}"
     if each.drains:
         return f"{each.name} is draining, asked {when(each.draining_at)}{by}"
     return f"{each.name} was asked to drain {when(each.draining_at)}{by}, and has not confirmed it"

@@ -35,6 +35,7 @@ JSON = "application/json"
 TEXTS = frozenset(
     (
         "detail",
+        "drain_reason",
         "error",
         "freeze_reason",
         "output",
@@ -113,13 +114,15 @@ def plain(value: Any, redaction: Redaction | None = None) -> Any:
 
 
 def _masked(found: Mapping[str, Any], redaction: Redaction | None) -> dict[str, Any]:
-    return {
-        name: redaction.text(each)
-        if redaction is not None and name in TEXTS and isinstance(each, str)
-        else plain(each, redaction)
-        for name, each in found.items()
-        if each is not UNSET
-    }
+    return {name: _one_masked(name, each, redaction) for name, each in found.items() if each is not UNSET}
+
+
+def _one_masked(name: str, value: Any, redaction: Redaction | None) -> Any:
+    if redaction is None or not isinstance(value, str):
+        return plain(value, redaction)
+    if name == "preview":
+        return redaction.preview(value)
+    return redaction.text(value) if name in TEXTS else value
 
 
 def _names(kind: type[object]) -> Iterable[str]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from mainspring.model.views import DeliveryView, State
+from mainspring.model.views import DeliveryView, Kind, State
 
 SCAN = 20_000
 """The default number of rows scanned for a page: a small part of a second, for any filter."""
@@ -62,6 +62,20 @@ class Filter:
     """The maximum of rows scanned for one page."""
     weight: int = WEIGHT
     """The maximum of payload bytes searched for one page, or a single payload that is larger."""
+    correlation_id: str | None = None
+    """The operation it belongs to. The message whose id that is belongs to it as well, if it has no other."""
+    kind: Kind | None = None
+    """Immediate, delayed or recurring."""
+    previews: bool = False
+    """Whether the beginnings of payloads are read, too."""
+
+    @property
+    def root(self) -> UUID | None:
+        """The message that its correlation id is the id of; None if that is no id."""
+        try:
+            return None if self.correlation_id is None else UUID(self.correlation_id)
+        except ValueError:
+            return None
 
     @property
     def is_impossible(self) -> bool:

@@ -13,6 +13,9 @@ from mainspring.model.measures import Measure, Status
 State = Literal["scheduled", "ready", "running", "lapsed", "done", "dead", "cancelled", "parked"]
 """The state of a delivery, as users see it. ``lapsed``: its claim has lapsed, and no worker has taken it over."""
 
+Kind = Literal["immediate", "delayed", "recurring"]
+"""How a message came to be due: when it was published, later, or as an occurrence of a schedule."""
+
 RunStatus = Status
 
 Source = Literal["message", "deferred", "schedule", "manual", "offline"]
@@ -50,6 +53,12 @@ class DeliveryView:
     progress: str | None = None
     """The progress its handler last reported, while it runs."""
     progress_at: datetime | None = None
+    schedule: str | None = None
+    """The schedule whose occurrence it is."""
+    kind: Kind = "immediate"
+    """``delayed``: with a delay, or for a time; ``recurring``: an occurrence of a schedule, or triggered by hand."""
+    preview: str | None = None
+    """The beginning of the payload as text, its secrets masked; None where lists do not read payloads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +100,10 @@ class MessageView:
     expires_at: datetime | None
     deliveries: tuple[DeliveryView, ...]
     runs: tuple[RunView, ...]
+    replaces: UUID | None = None
+    """The dead letter that it was revived from, with another payload."""
+    replaced_by: tuple[UUID, ...] = ()
+    """The messages that it was revived as, each with another payload, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +172,8 @@ class WorkerView:
     """The operator who asked for that; None if that was pruned with the worker, while it was silent for long."""
     drains: bool = False
     """Whether it has confirmed that it claims no more. A worker of a release without drains never does."""
+    drain_reason: str | None = None
+    """Why it must not claim, as the operator wrote it; None if that is not known."""
 
     @property
     def condition(self) -> Condition:

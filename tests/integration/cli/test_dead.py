@@ -11,9 +11,10 @@ def test_dead_letters_are_listed_with_their_errors(stocked: Shell) -> None:
 
     assert newest["error"].startswith("RuntimeError: the printer is jammed by ink")
     assert (oldest["group"], oldest["attempt"], oldest["state"]) == ("send_receipt", 1, "dead")
-    assert header.split() == ["ID", "GROUP", "TOPIC", "DIED", "ATTEMPTS", "ERROR"]
+    assert header.split() == ["ID", "GROUP", "TOPIC", "DIED", "ATTEMPTS", "ERROR", "KIND", "PAYLOAD"]
     assert first.startswith(newest["message_id"])
-    assert second.endswith("RuntimeError: the printer is jammed by paper")
+    assert "  RuntimeError: the printer is jammed by paper  " in second
+    assert second.endswith('immediate  {"id":2,"jam":"paper"}')
     assert hint.startswith("Next: mainspring dead show ID")
 
 
@@ -77,10 +78,24 @@ def test_one_dead_letter_is_revived_with_another_payload(stocked: Shell) -> None
 
     ended = stocked("dead", "revive", newest["message_id"], "--payload", "-", "--json", stdin='{"id": 3}')
 
-    assert ended.json == {"revived": 1}
     (fresh,) = stocked("messages", "list", "--state", "ready", "--json").json
+    assert ended.json == {"revived": 1, "message_id": fresh["message_id"]}
     shown = stocked("messages", "show", fresh["message_id"], "--json").json
     assert (shown["payload"], shown["causation_id"]) == ({"id": 3}, newest["message_id"])
+    old, new = (stocked("messages", "show", each["message_id"]).out for each in (newest, fresh))
+    assert ["replaced", "by", fresh["message_id"]] in [line.split() for line in old.splitlines()]
+    assert ["replaces", newest["message_id"]] in [line.split() for line in new.splitlines()]
+
+
+def test_a_dead_letter_revived_with_another_payload_tells_its_new_id(stocked: Shell) -> None:
+    newest, _ = stocked("dead", "list", "--json").json
+
+    said = stocked("dead", "revive", newest["message_id"], "--payload", '{"id": 3}').out
+
+    (fresh,) = stocked("messages", "list", "--state", "ready", "--json").json
+    assert said == f"{newest['message_id']} is revived with another payload, as message {fresh['message_id']}\n"
+    (line,) = stocked("audit", newest["message_id"], "--action", "replace", "--json").json
+    assert line["detail"] == f"replaced in send_receipt by {fresh['message_id']}"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ def test_live_deliveries_are_listed_as_json(stocked: Shell) -> None:
     assert (timer["state"], timer["attempt"], timer["priority"]) == ("scheduled", 0, 2)
     due, published = map(datetime.fromisoformat, (timer["due_at"], timer["published_at"]))
     assert due - published == timedelta(hours=15)
+    assert (timer["kind"], timer["preview"]) == ("delayed", '{"id":1}')
 
 
 def test_a_listing_that_is_no_terminal_is_plain_and_whole(stocked: Shell) -> None:
@@ -21,7 +22,7 @@ def test_a_listing_that_is_no_terminal_is_plain_and_whole(stocked: Shell) -> Non
 
     header, line = stocked("messages", "list").out.splitlines()
 
-    assert header.split() == ["ID", "STATE", "TOPIC", "GROUP", "KEY", "DUE", "ATTEMPT", "NOTE"]
+    assert header.split() == ["ID", "STATE", "TOPIC", "GROUP", "KEY", "DUE", "ATTEMPT", "KIND", "NOTE", "PAYLOAD"]
     assert line.split()[:5] == [timer["message_id"], "scheduled", "payments.timeout", "expire", "order:1"]
     assert re.search(r"  in 1\dh  ", line)
     assert "\x1b" not in header + line
@@ -46,6 +47,8 @@ def test_a_listing_is_narrowed(stocked: Shell) -> None:
         ("--state", "retrying"): 0,
         ("--state", "cancelled"): 0,
         ("--topic", "payments.timeout", "--key", "order:1"): 1,
+        ("--kind", "delayed"): 1,
+        ("--kind", "recurring"): 0,
         ("--topic", "orders.placed"): 0,
         ("--namespace", "elsewhere"): 0,
     }
@@ -53,6 +56,47 @@ def test_a_listing_is_narrowed(stocked: Shell) -> None:
     answers = stocked.several(*(("messages", "list", "--json", *narrowed) for narrowed in counts))
 
     assert [len(answer.json) for answer in answers] == list(counts.values())
+
+
+def test_messages_are_searched_for_in_every_state(stocked: Shell) -> None:
+    counts = {
+        ("paper",): 2,
+        ("PAPER", "--state", "dead"): 1,
+        ("--correlation", "basket:7"): 2,
+        ("id", "--topic", "payments.timeout", "--key", "order:1"): 1,
+        ("id", "--kind", "delayed"): 1,
+        ("[1,2]",): 1,
+        ("no such text",): 0,
+    }
+
+    answers = stocked.several(*(("messages", "search", "--json", *sought) for sought in counts))
+
+    assert [len(answer.json) for answer in answers] == list(counts.values())
+    assert {each["state"] for each in answers[0].json} == {"dead", "done"}
+    header, first, *_, hint = stocked("messages", "search", "paper").out.splitlines()
+    assert (header.split()[0], header.split()[-1]) == ("ID", "PAYLOAD")
+    assert first.endswith('{"id":2,"jam":"paper"}')
+    assert hint == "Next: mainspring messages show ID, or messages chain ID"
+    assert stocked("messages", "search", "no such text").out == "No matches. Remove a filter to see more.\n"
+    assert stocked("messages", "search").complaint.startswith("nothing to search for: give TEXT, --correlation")
+    id = answers[0].json[0]["message_id"]
+    assert stocked("messages", "search", id).out.splitlines()[-1].endswith(f"mainspring messages show {id}")
+
+
+def test_a_chain_is_shown_from_the_first_cause_on(stocked: Shell) -> None:
+    first, _ = stocked("dead", "list", "--json").json
+    second = stocked("dead", "revive", first["message_id"], "--payload", '{"id": 3}', "--json").json["message_id"]
+
+    header, cause, this = stocked("messages", "chain", second).out.splitlines()
+    as_json = stocked("messages", "chain", first["message_id"], "--json").json
+
+    assert header.split() == ["ID", "TOPIC", "KEY", "STATE", "PUBLISHED"]
+    assert cause.split()[:4] == ["cause", first["message_id"], "orders.placed", "done"]
+    assert this.split()[:4] == ["this", second, "orders.placed", "ready"]
+    assert [each["id"] for each in as_json["caused"]] == [second]
+    assert (as_json["message"]["id"], as_json["causes"], as_json["more"]) == (first["message_id"], [], False)
+    unknown = "01890000-0000-7000-8000-000000000001"
+    assert stocked("messages", "chain", unknown).complaint.startswith(f"there is no message {unknown}")
 
 
 def test_pages_follow_each_other(stocked: Shell) -> None:
@@ -184,4 +228,4 @@ def test_health_of_a_database_that_cannot_be_reached_is_bad(shell: Shell) -> Non
 def test_columns_without_room_are_named_unless_they_are_empty(stocked: Shell) -> None:
     shown = stocked.on_terminal("messages", "list", "--state", "dead").out
 
-    assert "No room for attempt, note: widen the terminal, or add --json" in shown
+    assert "No room for attempt, kind, note, payload: widen the terminal, or add --json" in shown

@@ -31,7 +31,8 @@ def test_workers_are_listed_drained_and_resumed(shell: Shell) -> None:
         drained = shell("workers", "drain", name, "--reason", "deploy", "--url", "sqlite:///shop.db")
         while shell("workers", "list", "--json").json[0]["state"] == "drain asked":
             pass
-        listed, as_json, shown, resumed, after = shell.several(
+        audited, listed, as_json, shown, resumed, after = shell.several(
+            ("audit", "--action", "drain", "--subject", name, "--by", "(cli)", "--json"),
             ("workers", "list"),
             ("workers", "list", "--json"),
             ("workers", "show", name),
@@ -50,9 +51,14 @@ def test_workers_are_listed_drained_and_resumed(shell: Shell) -> None:
     assert header.split()[:3] == ["WORKER", "STATE", "APP"]
     assert line.split()[:2] == [name, "drained"]
     assert note.startswith(f"{name} is draining, asked ")
-    assert note.endswith("(cli)")
+    assert note.endswith("(cli): deploy")
     assert as_json.json[0]["drained_by"].endswith("(cli)")
-    assert shown.out.splitlines() == [f"{name} is drained, 0 deliveries in hand", "Nothing in hand."]
+    assert as_json.json[0]["drain_reason"] == "deploy"
+    first, why, last = shown.out.splitlines()
+    assert (first, last) == (f"{name} is drained, 0 deliveries in hand", "Nothing in hand.")
+    assert why.endswith("(cli): deploy")
+    (line,) = audited.json
+    assert (line["action"], line["subject"].endswith(name), line["detail"]) == ("drain", True, "deploy")
     assert resumed.json == {"worker": name, "draining": False}
     assert after.json[0]["draining_at"] is None
 

@@ -10,8 +10,10 @@ from tests.integration.postgres.plans import WANT, explain, hundred, settling
 
 HELD = hundred(1, 1)
 GROWTH = """
-    INSERT INTO {schema}.message (id, topic, key, payload, content_type, published_at, copies)
-    SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'topic', 'key' || n, '', '', now(), 1
+    INSERT INTO {schema}.message (id, topic, key, payload, content_type, published_at, copies, correlation_id)
+    SELECT
+        ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'topic', 'key' || n, '', '', now(), 1,
+        'basket:' || n / 5
     FROM generate_series(1, 100000) AS n;
     INSERT INTO {schema}.delivery (
         message_id, group_name, priority, due_at, scheduled_for, published_at, held_by, epoch
@@ -58,15 +60,21 @@ SHARED = [
     ("cancel", "NULL, 'topic', 'key77', 'why', 'bell', NULL", 200),
     ("find_deliveries", "'00000000-0000-7000-8000-00000000ffff', NULL", 200),
     ("pending", "ARRAY['mail'], ARRAY[100]", 200),
-    ("scan_live", f"{LAST}, 500, 'live', NULL, NULL, NULL, NULL, NULL, NULL", 1_200),
+    ("scan_live", f"{LAST}, 500, 'live', NULL, NULL, NULL, NULL, NULL, NULL, NULL", 1_200),
     ("via_index_live", f"100, {LAST}, 'live', 'mail', NULL", 1_200),
     ("via_index_keyed", f"100, {LAST}, 'live', 'topic', 'key77'", 200),
-    ("browse_live", "ARRAY[70001, 70002], 50, 'live', NULL, NULL, NULL, NULL, NULL, NULL, 'x', NULL", 200),
+    ("via_index_correlated", f"100, {LAST}, 'live', 'basket:7', {ONE}", 200),
+    ("find_replacements", ONE, 200),
+    (
+        "browse_live",
+        f"ARRAY[70001, 70002], 50, 'live'{', NULL' * 7}, 'x', 'basket:7', {ONE}, true, NULL",
+        200,
+    ),
     ("run_now", f"ARRAY[{ONE}::uuid], ARRAY['mail'], 'ann', 'one', 'bell', NULL", 200),
     ("cancel_picked", f"ARRAY[{ONE}::uuid], ARRAY['mail'], 'ann', 'one', 'why', 'bell', NULL", 200),
     ("chain", f"{ONE}, 50, NULL", 200),
-    ("scan_dead_group", f"{LAST}, 500, 'grave', NULL, NULL, NULL, NULL, NULL, NULL", 1_200),
-    ("scan_dead_cause", f"{LAST}, 500, 'grave', NULL, NULL, NULL, NULL, NULL, 'cause 7'", 1_200),
+    ("scan_dead_group", f"{LAST}, 500, 'grave', NULL, NULL, NULL, NULL, NULL, NULL, NULL", 1_200),
+    ("scan_dead_cause", f"{LAST}, 500, 'grave', NULL, NULL, NULL, NULL, NULL, 'cause 7', NULL", 1_200),
     ("causes_known", "'grave', 2000", 100),
     ("causes_count", "ARRAY['grave', 'none'], ARRAY['', ''], 100", 300),
     ("causes_latest", "ARRAY['grave', 'none'], ARRAY['', '']", 50),

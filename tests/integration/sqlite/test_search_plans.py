@@ -18,8 +18,12 @@ WHOLE = re.compile(r"SCAN (mainspring_\w+|[dmpqr])(?! VIRTUAL TABLE)\b")
 """A table of ours, by its name or the letter that stands for it."""
 FILL = """
 WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 5000)
-INSERT INTO mainspring_message (id, topic, key, payload, content_type, published_at, copies, causation_id)
-SELECT CAST(printf('%016d', n) AS blob), 'topic', 'key' || n, x'7b7d', '', n, 1, CAST(printf('%016d', n / 2) AS blob)
+INSERT INTO mainspring_message (
+    id, topic, key, payload, content_type, published_at, copies, causation_id, correlation_id
+)
+SELECT
+    CAST(printf('%016d', n) AS blob), 'topic', 'key' || n, x'7b7d', '', n, 1, CAST(printf('%016d', n / 2) AS blob),
+    'basket:' || n / 5
 FROM number;
 INSERT INTO mainspring_delivery (message_id, group_name, priority, due_at, scheduled_for, published_at, key, held_by)
 SELECT id, 'group' || rowid % 3, 2, published_at, published_at, published_at, key, CASE WHEN rowid % 5 = 0 THEN 'w' END
@@ -60,14 +64,18 @@ async def filled(path: str) -> AsyncIterator[sqlite3.Connection]:
         ("via_index_dead", (100, LAST, None, "3")),
         ("via_index_ended", (100, LAST, "done", None)),
         ("via_index_ended", (100, LAST, "done", "topic")),
-        ("scan_dead_group", (LAST, 10, "group1", *NONE * 6)),
-        ("scan_dead_cause", (LAST, 10, "group1", *NONE * 5, "3")),
-        ("scan_ended_group", (LAST, 10, "done", "group1", *NONE * 2)),
-        ("scan_parked_topic", (LAST, 10, "topic", *NONE * 3)),
-        ("browse_live", ("[5, 7]", 50, "live", *NONE * 6, b"x", LAST)),
-        ("browse_dead", ("[5, 7]", 50, *NONE * 7, b"x")),
-        ("browse_ended", ("[5, 7]", 50, "done", *NONE * 6, b"x")),
-        ("browse_parked", ("[5, 7]", 50, *NONE * 4, b"x")),
+        ("via_index_correlated", (100, LAST, "live", "basket:7", None)),
+        ("via_index_correlated", (100, LAST, "dead", "basket:7", ONE)),
+        ("via_index_correlated", (100, LAST, "run", "basket:7", ONE)),
+        ("find_replacements", (ONE,)),
+        ("scan_dead_group", (LAST, 10, "group1", *NONE * 7)),
+        ("scan_dead_cause", (LAST, 10, "group1", *NONE * 5, "3", "delayed")),
+        ("scan_ended_group", (LAST, 10, "done", "group1", *NONE * 3)),
+        ("scan_parked_topic", (LAST, 10, "topic", *NONE * 4)),
+        ("browse_live", ("[5, 7]", 50, "live", *NONE * 7, b"x", "basket:7", ONE, True, LAST)),
+        ("browse_dead", ("[5, 7]", 50, *NONE * 8, b"x", "basket:7", ONE, True)),
+        ("browse_ended", ("[5, 7]", 50, "done", *NONE * 7, b"x", "basket:7", ONE, True)),
+        ("browse_parked", ("[5, 7]", 50, *NONE * 5, b"x", "basket:7", ONE, True)),
         ("via_index_live", (100, LAST, "retrying", None, LAST)),
         ("payload_sizes", ("[5, 7]", "live")),
         ("payload_sizes", ("[5, 7]", "run")),

@@ -154,14 +154,75 @@ async def test_everything_must_be_said(app: Mainspring, call: str) -> None:
 async def test_a_dead_letter_is_revived_with_another_payload(app: Mainspring) -> None:
     [dead] = await bury(app, "receipts")
 
-    assert await app.dead.revive(dead, payload={"n": 2}, by="ann") == 1
+    revived = await app.dead.revive(dead, payload={"n": 2}, by="ann")
 
     [row] = await app.messages.list("ready", group="receipts")
     edited = await app.messages.get(row.message_id)
+    assert (revived, revived.message_id) == (1, row.message_id)
     assert edited is not None
     assert (edited.payload, edited.key, edited.headers) == (b'{"n":2}', "k", {"tenant": "a"})
     assert (edited.causation_id, edited.correlation_id) == (dead, str(dead))
     assert await app.dead.list() == []
+
+
+async def test_a_dead_letter_and_what_replaced_it_name_each_other(app: Mainspring) -> None:
+    [dead] = await bury(app, "receipts")
+    await app.publish("a", 1, correlation_id=str(dead))
+    better = (await app.dead.revive(dead, payload={"n": 2})).message_id
+    storage = await storage_of(app)
+    held = await storage.mailbox.claim([ClaimRequest("receipts", 9, ALL_LEVELS)], "worker", HOLD)
+    await storage.mailbox.settle([Settlement(each.claim, Bury(Failure("error", "x"))) for each in held], "worker")
+    assert better is not None
+    best = (await app.dead.revive(better, payload={"n": 3})).message_id
+
+    views = [await app.messages.get(each) for each in (dead, better, best or dead)]
+
+    assert [view and (view.replaces, view.replaced_by, view.headers) for view in views] == [
+        (None, (better,), {"tenant": "a"}),
+        (dead, (best,), {"tenant": "a"}),
+        (better, (), {"tenant": "a"}),
+    ]
+
+
+async def test_what_is_revived_as_it_was_is_no_other_message(app: Mainspring) -> None:
+    [dead] = await bury(app, "receipts")
+
+    revived = await app.dead.revive(dead)
+
+    view = await app.messages.get(dead)
+    assert (revived, revived.message_id) == (1, None)
+    assert view is not None
+    assert (view.replaces, view.replaced_by) == (None, ())
+
+
+async def test_a_search_in_any_state_finds_each_match_once_page_by_page(app: Mainspring) -> None:
+    buried = await bury(app, "receipts", 3)
+    waiting = [(await app.publish("a", {"n": 1}, delay="1h")).id for _ in range(2)]
+    parked = (await app.publish("nobody.listens", {"n": 1})).id
+    await app.publish("a", {"n": 2})
+    expected = [*(each for each in reversed(waiting) for _ in range(2)), *reversed(buried), parked]
+
+    async def pages(call: Any, limit: int) -> list[list[UUID]]:
+        found = [await call("any", text='"n":1', limit=limit)]
+        while found[-1].cursor is not None:
+            found.append(await call("any", text='"n":1', limit=limit, cursor=found[-1].cursor))
+        return [[row.message_id for row in page] for page in found]
+
+    for call in (app.messages.search, app.messages.list):
+        for limit in (1, 2, 3, 4, 50):
+            found = await pages(call, limit)
+            assert [each for page in found for each in page] == expected
+            assert all(len(page) <= limit for page in found)
+    assert [len(page) for page in await pages(app.messages.list, 4)] == [4, 4]
+
+
+async def test_a_cursor_belongs_to_the_state_that_was_searched(app: Mainspring) -> None:
+    await bury(app, "receipts", 2)
+    one, any_state = await app.messages.list("dead", limit=1), await app.messages.list("any", limit=1)
+
+    for state, cursor in (("any", one.cursor), ("dead", any_state.cursor)):
+        with pytest.raises(BadOption, match=f"the cursor is of a search for another state than state='{state}'"):
+            await app.messages.list(state, cursor=cursor)  # type: ignore[arg-type]
 
 
 async def test_what_replaces_a_dead_letter_is_as_urgent(app: Mainspring) -> None:

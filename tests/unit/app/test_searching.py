@@ -28,6 +28,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"state": "dead", "fingerprint": "\x00"}, r"fingerprint='\\x00' has a NUL"),
     ({"text": b"bytes"}, r"text=b'bytes' must be text, not bytes"),
     ({"key": 7}, r"key=7 must be text, not int"),
+    ({"correlation_id": 7}, r"correlation_id=7 must be text, not int"),
+    ({"correlation_id": "a\x00"}, r"correlation_id='a\\x00' has a NUL"),
+    ({"kind": "recuring"}, r"kind='recuring' is not one of .* Did you mean 'recurring'"),
 ]
 
 
@@ -64,6 +67,8 @@ async def test_every_list_refuses_what_it_cannot_list(app: Mainspring) -> None:
         lambda: app.messages.list(limit=0),
         lambda: app.messages.list("dread"),  # type: ignore[arg-type]
         lambda: app.messages.list(key="\x00"),
+        lambda: app.audit(limit=0),
+        lambda: app.audit(by="\x00"),
         lambda: app.messages.runs(limit=0),
         lambda: app.messages.runs("\x00"),
         lambda: app.messages.failures(limit=-1),

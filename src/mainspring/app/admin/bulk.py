@@ -47,7 +47,7 @@ _ENDS: Mapping[str, BulkState] = {
 }
 _DETAIL = re.compile(r"(\d+) [a-z ]+(?:; (.+))?")
 """Reads ``Line.detail``: the count at its beginning, and how the action ended."""
-_UNDESCRIBED = ("before", "limit", "scan", "weight")
+_UNDESCRIBED = ("before", "limit", "scan", "weight", "previews")
 _SEARCHED = ("text", "error")
 
 
@@ -72,7 +72,7 @@ class BulkRun:
         self._storage = storage
         self._action: Action = action
         narrowed = replace(wanted, state="scheduled") if (action, wanted.state) == ("run_now", "live") else wanted
-        self._wanted = replace(bounded(narrowed), limit=BATCH, before=None)
+        self._wanted = replace(bounded(narrowed), limit=BATCH, before=None, previews=False)
         self._subject = described(wanted)
         self._cancelled = False
         self._reason = reason

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 from uuid import UUID
 
 from mainspring.app.admin.bulk import BATCH, Progress
-from mainspring.app.admin.search import Deliveries, DeliveryPages, check_texts, checked, listed
+from mainspring.app.admin.search import Deliveries, SearchPages, Where, check_texts, listed, sought
 from mainspring.app.blocking import Face, Renamed, blocking
 from mainspring.app.connection import Connection
 from mainspring.app.message.envelope import MISSING, Envelope, read_identity
 from mainspring.app.options import whole
-from mainspring.app.page import Paging, Seq, check_limit, listing
+from mainspring.app.page import Paging, check_limit, listing
 from mainspring.model.errors import BadOption
-from mainspring.model.message import REPLACES_HEADER, Draft, Priority, public, reserved
+from mainspring.model.message import REPLACES_HEADER, Draft, Priority, public
 from mainspring.model.schedule import SCHEDULE_HEADER
 from mainspring.model.search import Causes, DeadSelection, Filter
 from mainspring.model.views import MessageView
@@ -25,7 +25,20 @@ from mainspring.storage.contract import Storage
 Selections = list[DeadSelection]
 
 _CAP = 100_000
-_PAGES: DeliveryPages = Paging("app.dead.list()", lambda row: row.seq, Seq)
+_PAGES: SearchPages = Paging("app.dead.list()", lambda row: ("", row.seq), Where)
+
+
+class Revived(int):
+    """How many dead letters were revived."""
+
+    message_id: UUID | None
+    """The message that took the place of a dead letter, if it was revived with another payload."""
+
+    def __new__(cls, count: int = 0, message_id: UUID | None = None) -> Self:
+        """Create it of a count."""
+        made = super().__new__(cls, count)
+        made.message_id = message_id
+        return made
 
 
 class DeadLetters(Renamed):
@@ -49,8 +62,8 @@ class DeadLetters(Renamed):
         limit: int = 50,
     ) -> Deliveries:
         """Return dead letters, newest first; ``error`` is text in the error, ``fingerprint`` the cause."""
-        before = _PAGES.start(cursor, limit)
-        wanted = checked(Filter("dead", group, topic, None, error, before, limit, fingerprint=fingerprint))
+        narrowed = Filter("dead", group, topic, None, error, None, limit, fingerprint=fingerprint, previews=True)
+        wanted = sought("dead", _PAGES.start(cursor, limit), narrowed)
         storage = await self._connection.storage("app.dead.list()")
         return await listed(storage.ledger, wanted, _PAGES)
 
@@ -87,8 +100,12 @@ class DeadLetters(Renamed):
         payload: object = MISSING,
         by: str = "app",
         progress: Progress | None = None,
-    ) -> int:
-        """Deliver the selected dead letters again, and return how many. ``payload`` replaces that of a single one."""
+    ) -> Revived:
+        """Deliver the selected dead letters again, and return how many.
+
+        ``payload`` replaces that of a single one. Messages never change, so another message takes its place, whose
+        id is ``message_id`` of the result.
+        """
         storage = await self._connection.storage("app.dead.revive()")
         if payload is not MISSING:
             return await self._replace(storage, message_id, group, payload, by)
@@ -97,8 +114,10 @@ class DeadLetters(Renamed):
         # A revived message may die again during this: revive no more than there were at the start.
         dead = [each.dead for each in (await storage.ledger.tally(_CAP)).groups]
         ceiling = None if any(count >= _CAP for count in dead) else sum(dead)
-        return await _in_batches(
-            lambda which, limit: storage.controls.revive(which, by, limit), selections, progress, ceiling
+        return Revived(
+            await _in_batches(
+                lambda which, limit: storage.controls.revive(which, by, limit), selections, progress, ceiling
+            )
         )
 
     async def discard(
@@ -135,14 +154,14 @@ class DeadLetters(Renamed):
 
     async def _replace(
         self, storage: Storage, message_id: UUID | str | None, group: str | None, payload: object, by: str
-    ) -> int:
+    ) -> Revived:
         if message_id is None:
             raise BadOption("dead.revive(payload=…) replaces the payload of one dead letter: give its message_id")
         identity = read_identity(message_id)
         found = await storage.ledger.find(identity)
         dead = {each.group: each for each in found.deliveries if each.state == "dead"} if found is not None else {}
         if found is None or (group is not None and group not in dead) or not dead:
-            return 0
+            return Revived()
         if group is None and len(dead) > 1:
             names = ", ".join(dead)
             raise BadOption(f"message {identity} is dead for several groups, {names}: give group=…")
@@ -161,7 +180,8 @@ class DeadLetters(Renamed):
             causation_id=identity,
             schedule=found.headers.get(SCHEDULE_HEADER),
         )
-        return int(await storage.controls.replace(identity, to, by, draft))
+        replaced = await storage.controls.replace(identity, to, by, draft)
+        return Revived(1, draft.id) if replaced else Revived()
 
 
 def _selection(
@@ -172,12 +192,9 @@ def _selection(
     return DeadSelection(identity, group, topic, error, fingerprint)
 
 
-def _replacing(found: MessageView) -> dict[str, str] | None:
-    """Return its headers, and if some are the library's own, the id of the message that these were written for."""
-    headers = dict(found.headers)
-    if reserved(headers):
-        headers.setdefault(REPLACES_HEADER, str(found.id))
-    return headers or None
+def _replacing(found: MessageView) -> dict[str, str]:
+    """Return its headers, and the id of the message that they were written for."""
+    return {REPLACES_HEADER: str(found.id), **found.headers}
 
 
 async def _in_batches(

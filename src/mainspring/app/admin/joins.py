@@ -51,9 +51,14 @@ class Joins:
         storage, id = await self._open(join, "members")
         return _MEMBERS.page(await storage.ledger.members(id, after, limit + 1), limit)
 
-    async def cancel(self, join: Which, *, reason: str = REASON) -> Cancelled:
-        """Cancel its members that have not ended, each by itself; when all have, ``failed`` follows as always."""
+    async def cancel(self, join: Which, *, by: str = "app", reason: str = REASON) -> Cancelled:
+        """Cancel its members that have not ended, each by itself; when all have, ``failed`` follows as always.
+
+        Audited with ``by``.
+        """
         storage, id = await self._open(join, "cancel")
+        # Before it is cancelled: an action may be audited and then fail, and never runs unaudited.
+        await storage.controls.note("cancel", f"join {id}", by, reason)
         cancelled = asked = 0
         after: int | None = None
         while page := await storage.ledger.members(id, after, BATCH):

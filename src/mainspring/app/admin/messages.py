@@ -10,7 +10,18 @@ from uuid import UUID
 
 from mainspring.app.admin import bulk
 from mainspring.app.admin.bulk import Action, BulkRun, Progress
-from mainspring.app.admin.search import Deliveries, DeliveryPages, SearchPage, check_texts, checked, listed, searched
+from mainspring.app.admin.search import (
+    AnyState,
+    Deliveries,
+    SearchPage,
+    SearchPages,
+    Where,
+    check_texts,
+    checked,
+    listed,
+    searched,
+    sought,
+)
 from mainspring.app.blocking import Face, Renamed, blocking
 from mainspring.app.connection import Connection
 from mainspring.app.message.envelope import MISSING, PriorityName, PublishOptions, read_identity
@@ -20,8 +31,8 @@ from mainspring.app.page import Instant, Page, Paging, Seq, check_limit, listing
 from mainspring.app.publisher import REASON, Publisher
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Cancelled, Priority, Receipt, public
-from mainspring.model.search import Chain, Filter, Picked, SearchState
-from mainspring.model.views import MessageView, RunView
+from mainspring.model.search import Chain, Filter, Picked
+from mainspring.model.views import Kind, MessageView, RunView
 from mainspring.storage.codec import with_version_of
 from mainspring.storage.contract import Storage
 from mainspring.timing.duration import Duration
@@ -33,8 +44,8 @@ Identity = UUID | str
 Pick = tuple[Identity, str]
 """A delivery, by its message's id and its group; the group of a parked message is empty."""
 
-_LISTED: DeliveryPages = Paging("app.messages.list()", lambda row: row.seq, Seq)
-SEARCHED: DeliveryPages = Paging("app.messages.search()", lambda row: row.seq, Seq)
+_LISTED: SearchPages = Paging("app.messages.list()", lambda row: ("", row.seq), Where)
+SEARCHED: SearchPages = Paging("app.messages.search()", lambda row: ("", row.seq), Where)
 _RUNS: Paging[RunView, int] = Paging("app.messages.runs()", lambda run: run.id, Seq)
 _TRACE = ("traceparent", "tracestate")
 """Headers that name the trace of a message. A copy belongs to no trace."""
@@ -60,28 +71,38 @@ class Messages(Renamed):
     @listing
     async def list(
         self,
-        state: SearchState = "live",
+        state: AnyState = "live",
         *,
         group: str | None = None,
         topic: str | None = None,
         key: str | None = None,
+        text: str | None = None,
+        correlation_id: UUID | str | None = None,
+        kind: Kind | None = None,
         cursor: str | None = None,
         limit: int = 50,
     ) -> Deliveries:
-        """Return deliveries, newest first. Every page but the last is full, however long it takes to fill it."""
-        wanted = checked(Filter(state, group, topic, key, None, _LISTED.start(cursor, limit), limit))
+        """Return deliveries, newest first. Every page but the last is full, however long it takes to fill it.
+
+        The filters are those of ``search``. With ``any`` the states follow each other: live, dead, parked, done and
+        cancelled.
+        """
+        narrowed = Filter("live", group, topic, key, None, None, limit, text, **_messages(correlation_id, kind))
+        wanted = sought(state, _LISTED.start(cursor, limit), narrowed)
         storage = await self._connection.storage("app.messages.list()")
         return await listed(storage.ledger, wanted, _LISTED)
 
     @listing
     async def search(
         self,
-        state: SearchState = "live",
+        state: AnyState = "live",
         *,
         group: str | None = None,
         topic: str | None = None,
         key: str | None = None,
         text: str | None = None,
+        correlation_id: UUID | str | None = None,
+        kind: Kind | None = None,
         error: str | None = None,
         fingerprint: str | None = None,
         since: datetime | None = None,
@@ -94,11 +115,13 @@ class Messages(Renamed):
 
         So a page may be short, or empty, and not be the last one: unlike ``list``, it does not scan on until it is
         full. ``text`` is searched for in payloads, ``error`` in errors; ``since`` and ``until`` refer to the time of
-        publishing; ``held_by`` is a worker's name, ``fingerprint`` one of ``app.dead.causes()``.
+        publishing; ``held_by`` is a worker's name, ``fingerprint`` one of ``app.dead.causes()``. ``correlation_id``
+        finds the messages of one operation, also by the id of the first one. ``any`` searches one state after the
+        other: live, dead, parked, done and cancelled.
         """
-        before = SEARCHED.start(cursor, limit)
-        narrowed = (group, topic, key, error, before, limit, text, since, until, held_by, fingerprint)
-        wanted = checked(Filter(state, *narrowed))
+        start = SEARCHED.start(cursor, limit)
+        narrowed = (group, topic, key, error, None, limit, text, since, until, held_by, fingerprint)
+        wanted = sought(state, start, Filter("live", *narrowed, **_messages(correlation_id, kind)))
         storage = await self._connection.storage("app.messages.search()")
         return await searched(storage.ledger, wanted, SEARCHED)
 
@@ -232,6 +255,12 @@ class SyncMessages(Face[Messages]):
     cancel: Final = blocking(Messages.cancel)
     run_now: Final = blocking(Messages.run_now)
     publish: Final = blocking(Messages.publish)
+
+
+def _messages(correlation_id: UUID | str | None, kind: Kind | None) -> dict[str, Any]:
+    """Return what listing calls ask of messages, and that they show the beginnings of payloads."""
+    named = str(correlation_id) if isinstance(correlation_id, UUID) else correlation_id
+    return {"correlation_id": named, "kind": kind, "previews": True}
 
 
 def _copied(options: PublishOptions, original: MessageView) -> PublishOptions:

@@ -16,6 +16,10 @@ class AuditQuery(PageQuery, frozen=True):
 
     find: Text | None = None
     """Text in the operator, action, subject or detail, case-insensitive."""
+    by: Text | None = None
+    """Text in the operator, case-insensitive."""
+    subject: Text | None = None
+    """Text in the subject, case-insensitive."""
 
 
 class AuditPage(ScannedPage[AuditView], frozen=True):
@@ -24,14 +28,16 @@ class AuditPage(ScannedPage[AuditView], frozen=True):
 
 async def audit(call: Call, params: AuditQuery) -> AuditPage:
     """Return one page of the audit log."""
-    wanted = (params.find or "").casefold()
+    find, by, subject = ((each or "").casefold() for each in (params.find, params.by, params.subject))
 
     def keep(line: AuditView) -> AuditView | None:
         # The masked text is searched: a search must not reveal what is masked.
-        text = "\n".join((line.by, line.action, *map(call.redaction.text, (line.subject, line.detail))))
-        return line if wanted in text.casefold() else None
+        about, detail = call.redaction.text(line.subject), call.redaction.text(line.detail)
+        whole = f"{line.by}\n{line.action}\n{about}\n{detail}"
+        hit = find in whole.casefold() and by in line.by.casefold() and subject in about.casefold()
+        return line if hit else None
 
-    at_once = _AT_ONCE if wanted else params.limit
+    at_once = _AT_ONCE if find or by or subject else params.limit
     return AuditPage(*await scan(call.app.audit, AUDIT.cursor, keep, params, most=_SCANNED, at_once=at_once))
 
 

@@ -34,7 +34,7 @@ from mainspring.dashboard.route import (
 )
 from mainspring.model.message import Cancelled, Receipt
 from mainspring.model.search import CauseView, Chain
-from mainspring.model.views import DeliveryView, MessageView, RunView, State
+from mainspring.model.views import DeliveryView, Kind, MessageView, RunView, State
 
 HeaderText = Annotated[str, Meta(max_length=2000)]
 NO_CAUSE = "-"
@@ -51,8 +51,9 @@ _MOST = 100
 class Search(Params, frozen=True):
     """A search for deliveries: every given field must match."""
 
-    state: State | Literal["live", "retrying"] = "live"
-    """``live``: scheduled, ready, running or lapsed; ``retrying``: failed, and waiting for its next attempt."""
+    state: State | Literal["live", "retrying", "any"] = "live"
+    """``live``: scheduled, ready, running or lapsed; ``retrying``: failed, and waiting for its next attempt; ``any``:
+    live, dead, parked, done and cancelled, in this order."""
     group: Name | None = None
     topic: Topic | None = None
     key: Name | None = None
@@ -63,6 +64,10 @@ class Search(Params, frozen=True):
     since: Aware | None = None
     until: Aware | None = None
     worker: Name | None = None
+    correlation_id: Name | None = None
+    """The operation they belong to; the id of the first message of a chain finds all of it."""
+    kind: Kind | None = None
+    """Published to be delivered at once, delayed, or as an occurrence of a schedule."""
 
 
 class MessageQuery(Search, frozen=True):
@@ -110,6 +115,10 @@ class Message(Struct, frozen=True):
     payload: Payload
     deliveries: Sequence[DeliveryView]
     runs: Sequence[RunView]
+    replaces: UUID | None
+    """The dead letter that it was revived from, with another payload."""
+    replaced_by: Sequence[UUID]
+    """The messages that it was revived as, each with another payload."""
     chain: Chain
 
 
@@ -244,6 +253,8 @@ class Replaced(Struct, frozen=True):
     """How many were replaced: one, or none if the dead letter no longer exists."""
 
     replaced: int
+    id: UUID | None
+    """The message that took its place."""
 
 
 class Discarded(Struct, frozen=True):
@@ -284,7 +295,7 @@ async def retry(call: Call, params: ForGroup) -> Retried:
     meant = _meant(view, params.group)
     run_now = revived = 0
     if any(each.state == "dead" for each in meant):
-        revived = await call.app.dead.revive(params.id, group=params.group, by=call.by)
+        revived = int(await call.app.dead.revive(params.id, group=params.group, by=call.by))
     if scheduled := [(params.id, each.group) for each in meant if each.state == "scheduled"]:
         run_now = await call.app.messages.run_now(scheduled, by=call.by)
     return Retried(revived, run_now)
@@ -296,7 +307,8 @@ async def replace(call: Call, params: Replace) -> Replaced:
     if not given:
         raise Problem(422, "invalid", "payload is missing: send the new payload")
     await _stored(call, params.id)
-    return Replaced(await call.app.dead.revive(params.id, group=params.group, by=call.by, **given))
+    revived = await call.app.dead.revive(params.id, group=params.group, by=call.by, **given)
+    return Replaced(int(revived), revived.message_id)
 
 
 async def discard(call: Call, params: ForGroup) -> Discarded:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from mainspring.model.errors import BadOption
 from mainspring.model.redaction import masked, named_values, private_keys, without_users
 
@@ -106,6 +108,15 @@ class Redaction:
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers with their secrets masked."""
         return {name: MASK if self.hides(name) else self.text(value) for name, value in headers.items()}
+
+    def preview(self, text: str) -> str:
+        """Return the beginning of a payload with its secrets masked: as a value if it is all of the payload."""
+        try:
+            value = msgspec.json.decode(text)
+        except (msgspec.MsgspecError, RecursionError, ValueError):
+            return self.text(text)
+        masked = self.value(value)
+        return text if masked == value else msgspec.json.encode(masked).decode()
 
     def text(self, text: str) -> str:
         """Mask the values of fields that text quotes, as errors do, and passwords in URLs."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import Any
 
 import msgspec
 
 from mainspring.model.errors import Unreadable
+from mainspring.model.redaction import redacted
 from mainspring.storage.codec.contract import BYTES, JSON, Read
 from mainspring.storage.codec.types import (
     DEPTH,
@@ -26,6 +28,9 @@ from mainspring.storage.codec.types import (
 
 MALFORMED = (msgspec.DecodeError, RecursionError, ValueError)
 """What a reader raises for bytes that do not fit."""
+
+PREVIEW = 200
+"""The maximum length of a preview of a payload."""
 
 _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
@@ -166,6 +171,29 @@ def _is_deep_msgpack(payload: bytes) -> bool:
             return False
         level = [child for each in level for child in (each.values() if isinstance(each, dict) else each)]
     return True
+
+
+def preview(head: bytes, content_type: str, size: int) -> str:
+    """Return the beginning of a payload of ``size`` bytes as text, its secrets masked; ``head`` was read of it."""
+    text = _text(head, content_type, size)
+    if text is None:
+        return f"({size:,} bytes)"
+    # Masked before it is cut: a cut name of a secret would not be recognised.
+    text = redacted(text)
+    is_whole = size <= len(head) and len(text) <= PREVIEW
+    return text if is_whole else f"{text[: PREVIEW - 1]}…"
+
+
+def _text(head: bytes, content_type: str, size: int) -> str | None:
+    """Return the payload as text; None for bytes that are none."""
+    try:
+        if size <= len(head) and content_type.partition(";")[0].strip().lower().endswith("msgpack"):
+            return msgspec.json.encode(_ANY_MSGPACK.decode(head)).decode()
+        # The last character may be cut.
+        text = codecs.getincrementaldecoder("utf-8")().decode(head, final=size <= len(head))
+    except (UnicodeDecodeError, msgspec.MsgspecError, RecursionError, TypeError, ValueError):
+        return None
+    return None if "\x00" in text else text
 
 
 _JSON = msgspec.json.Encoder(enc_hook=_json_inside)

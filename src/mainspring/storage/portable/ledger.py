@@ -11,9 +11,19 @@ from uuid import UUID
 
 from mainspring.model.join import Follower, JoinView
 from mainspring.model.measures import SPANS, Sums, What
+from mainspring.model.message import REPLACES_HEADER
 from mainspring.model.search import CAUSES_SCAN, Causes, Chain, Filter, Link, Matches
-from mainspring.model.views import AuditView, DeliveryView, GroupView, MessageView, Roster, RunView, WorkerView
+from mainspring.model.views import (
+    AuditView,
+    DeliveryView,
+    GroupView,
+    MessageView,
+    Roster,
+    RunView,
+    WorkerView,
+)
 from mainspring.model.worker import shown
+from mainspring.storage.codec.formats import preview
 from mainspring.storage.operation import operation
 from mainspring.storage.portable.dialect import SqlOperations, read_mapping
 from mainspring.storage.portable.search import Search, browse, causes, source_of
@@ -29,7 +39,7 @@ class SqlLedger(SqlOperations):
     @operation("read")
     def browse(self, filter: Filter) -> Script[Matches]:
         at = yield from self._read_clock()
-        search = Search(self._sql, self._values, self._delivery, at)
+        search = Search(self._sql, self._values, self._found, at)
         return (yield from browse(source_of(search, filter), filter))
 
     @operation("read")
@@ -59,7 +69,10 @@ class SqlLedger(SqlOperations):
         message = self._values.fields(MessageView, found[0])
         headers = {} if message[5] is None else read_mapping(message[5])
         ends = (tuple(deliveries), tuple(self._view(RunView, row) for row in runs))
-        return MessageView(*(*message[:5], headers, *message[6:], *ends))
+        replaces = message[7] if REPLACES_HEADER in headers else None
+        rows = yield self._sql("find_replacements", key)
+        replaced_by = tuple(self._values.fields(MessageView, row)[0] for row in rows)
+        return MessageView(*(*message[:5], headers, *message[6:], *ends, replaces, replaced_by))
 
     @operation("read")
     def runs(
@@ -117,6 +130,12 @@ class SqlLedger(SqlOperations):
         """A delivery, its holder without the token of its start."""
         view = self._view(DeliveryView, row)
         return view if view.held_by is None else replace(view, held_by=shown(view.held_by))
+
+    def _found(self, row: Row) -> DeliveryView:
+        """A delivery, and where payloads are shown the beginning of its payload."""
+        *columns, content_type, size, head = row
+        view = self._delivery(columns)
+        return view if head is None else replace(view, preview=preview(bytes(head), content_type, size))
 
     def _join(self, row: Row) -> JoinView:
         id, opened_at = self._values.fields(JoinView, row[:2])

@@ -14,7 +14,7 @@ from mainspring.storage.script import Row, Script, Statement
 MOST_SORTED = 20_000
 """Up to so many matches are gathered by an index and sorted; more than that are found soon enough by a scan."""
 MOST_SORTED_OF_KEY = 4_000
-"""The same for messages under one key, each of which is looked up."""
+"""The same for messages under one key or correlation id, each of which is looked up."""
 LAST = 2**63 - 1
 """After every seq there is."""
 
@@ -72,7 +72,8 @@ def browse(source: Source, wanted: Filter) -> Script[Matches]:
     if wanted.is_impossible:
         return Matches()
     reading = _Reading(source, wanted, _READ, wanted.weight)
-    most = min(wanted.scan, MOST_SORTED if wanted.key is None else MOST_SORTED_OF_KEY)
+    of_messages = wanted.key is not None or wanted.correlation_id is not None
+    most = min(wanted.scan, MOST_SORTED_OF_KEY if of_messages else MOST_SORTED)
     gathering = source.via_index(most)
     if gathering is not None:
         ((count, which),) = yield gathering
@@ -188,8 +189,14 @@ class _Source:
         before = LAST if self.wanted.before is None else self.wanted.before
         return self.search.statement(name, most, before, *rest)
 
-    def _keyed(self, most: int) -> Statement:
-        return self._via_index("via_index_keyed", most, self.of, self.wanted.topic, self.wanted.key)
+    def _of_messages(self, most: int) -> Statement | None:
+        """Find messages by their correlation id or key; None without either."""
+        wanted = self.wanted
+        if wanted.correlation_id is not None:
+            return self._via_index("via_index_correlated", most, self.of, *self._correlation)
+        if wanted.key is not None:
+            return self._via_index("via_index_keyed", most, self.of, wanted.topic, wanted.key)
+        return None
 
     def _read(self, name: str, seqs: list[int], limit: int, *rest: Any) -> Statement:
         return self.search.statement(name, self.search.values.seqs(seqs), limit, *rest)
@@ -197,6 +204,16 @@ class _Source:
     @property
     def _published(self) -> tuple[Any, Any]:
         return self.search.values.instant(self.wanted.since), self.search.values.instant(self.wanted.until)
+
+    @property
+    def _correlation(self) -> tuple[str | None, Any]:
+        root = self.wanted.root
+        return self.wanted.correlation_id, None if root is None else self.search.values.id(root)
+
+    @property
+    def _message(self) -> tuple[Any, ...]:
+        """What is asked of its message, and whether its payload is shown."""
+        return self._text, *self._correlation, self.wanted.previews
 
     @property
     def _error(self) -> str | None:
@@ -212,8 +229,8 @@ class _Live(_Source):
 
     def via_index(self, most: int) -> Statement | None:
         wanted = self.wanted
-        if wanted.key is not None:
-            return self._keyed(most)
+        if (found := self._of_messages(most)) is not None:
+            return found
         state = "held" if wanted.held_by is not None else wanted.state
         if state == "live" and wanted.group is None:
             return None
@@ -223,13 +240,13 @@ class _Live(_Source):
         return self.search.statement("scan_live", before, count, *self._narrowed, self.search.now)
 
     def read(self, seqs: list[int], limit: int) -> Statement:
-        rest = (self.wanted.topic, self._text, self.search.now)
+        rest = (self.wanted.topic, *self._message, self.search.now)
         return self._read("browse_live", seqs, limit, *self._narrowed, *rest)
 
     @property
     def _narrowed(self) -> tuple[Any, ...]:
         wanted = self.wanted
-        return wanted.state, wanted.group, wanted.key, wanted.held_by, *self._published
+        return wanted.state, wanted.group, wanted.key, wanted.held_by, *self._published, wanted.kind
 
 
 class _Dead(_Source):
@@ -237,8 +254,8 @@ class _Dead(_Source):
 
     def via_index(self, most: int) -> Statement | None:
         wanted = self.wanted
-        if wanted.key is not None:
-            return self._keyed(most)
+        if (found := self._of_messages(most)) is not None:
+            return found
         if wanted.group is not None or (wanted.topic is None and wanted.fingerprint is None):
             return None
         return self._via_index("via_index_dead", most, wanted.topic, wanted.fingerprint)
@@ -250,13 +267,13 @@ class _Dead(_Source):
         return self.search.statement(name, before, count, *self._narrowed)
 
     def read(self, seqs: list[int], limit: int) -> Statement:
-        return self._read("browse_dead", seqs, limit, *self._narrowed, self._text)
+        return self._read("browse_dead", seqs, limit, *self._narrowed, *self._message)
 
     @property
     def _narrowed(self) -> tuple[Any, ...]:
         wanted = self.wanted
         named = (wanted.group, wanted.topic, wanted.key, self._error)
-        return *named, *self._published, wanted.fingerprint
+        return *named, *self._published, wanted.fingerprint, wanted.kind
 
 
 class _Ended(_Source):
@@ -264,8 +281,8 @@ class _Ended(_Source):
 
     def via_index(self, most: int) -> Statement | None:
         wanted = self.wanted
-        if wanted.key is not None:
-            return self._keyed(most)
+        if (found := self._of_messages(most)) is not None:
+            return found
         if wanted.topic is None and wanted.state == "done":
             return None
         return self._via_index("via_index_ended", most, wanted.state, wanted.topic)
@@ -275,32 +292,32 @@ class _Ended(_Source):
         return self.search.statement(name, before, count, *self._narrowed)
 
     def read(self, seqs: list[int], limit: int) -> Statement:
-        rest = (self.wanted.key, *self._published, self._text)
+        rest = (self.wanted.key, *self._published, *self._message)
         return self._read("browse_ended", seqs, limit, *self._narrowed, *rest)
 
     @property
     def _narrowed(self) -> tuple[Any, ...]:
         wanted = self.wanted
-        return wanted.state, wanted.group, wanted.topic, self._error
+        return wanted.state, wanted.group, wanted.topic, self._error, wanted.kind
 
 
 class _Parked(_Source):
     __slots__ = ()
 
     def via_index(self, most: int) -> Statement | None:
-        return self._keyed(most) if self.wanted.key is not None else None
+        return self._of_messages(most)
 
     def scan_newest(self, before: int, count: int) -> Statement:
         name = "scan_parked" if self.wanted.topic is None else "scan_parked_topic"
         return self.search.statement(name, before, count, *self._narrowed)
 
     def read(self, seqs: list[int], limit: int) -> Statement:
-        return self._read("browse_parked", seqs, limit, *self._narrowed, self._text)
+        return self._read("browse_parked", seqs, limit, *self._narrowed, *self._message)
 
     @property
     def _narrowed(self) -> tuple[Any, ...]:
         wanted = self.wanted
-        return wanted.topic, wanted.key, *self._published
+        return wanted.topic, wanted.key, *self._published, wanted.kind
 
 
 def causes(

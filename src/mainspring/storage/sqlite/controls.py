@@ -116,7 +116,7 @@ class SqliteControls(SqliteOperations):
     @operation("write")
     def drain(self, worker: str, by: str, reason: str) -> Script[bool]:
         at = yield from self._sql.turn_clock()
-        if not (yield self._sql("drain", worker, at, storable(by))):
+        if not (yield self._sql("drain", worker, at, storable(by), storable(reason))):
             return False
         yield self._note(at, Note(by, "drain", reason), worker)
         return True
@@ -124,7 +124,7 @@ class SqliteControls(SqliteOperations):
     @operation("write")
     def resume_worker(self, worker: str, by: str) -> Script[bool]:
         at = yield from self._sql.turn_clock()
-        if not (yield self._sql("drain", worker, None, None)):
+        if not (yield self._sql("drain", worker, None, None, None)):
             return False
         yield self._note(at, Note(by, "worker resume"), worker)
         return True

@@ -9,7 +9,14 @@ d.seq, d.message_id, d.group_name, m.topic, d.key,
         ELSE 'scheduled'
     END,
     d.priority, d.attempt, d.deaths, d.due_at, d.scheduled_for, d.published_at, d.held_by,
-    d.cancel_asked, NULL::timestamptz, NULL::text, p.said, p.at
+    d.cancel_asked, NULL::timestamptz, NULL::text, p.said, p.at, d.schedule, KIND(d, d.published_at)
+
+-- part: KIND(row, published_at)
+CASE
+        WHEN {row}.schedule IS NOT NULL THEN 'recurring'
+        WHEN {row}.scheduled_for > {published_at} THEN 'delayed'
+        ELSE 'immediate'
+    END
 
 -- part: RUN_COLUMNS()
 id, message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
@@ -81,13 +88,13 @@ WHERE d.message_id = $1
 UNION ALL
 SELECT
     d.seq, d.message_id, d.group_name, d.topic, d.key, 'dead', d.priority, d.attempt, d.deaths, d.scheduled_for,
-    d.scheduled_for, d.published_at, NULL, false, d.buried_at, d.error, NULL, NULL
+    d.scheduled_for, d.published_at, NULL, false, d.buried_at, d.error, NULL, NULL, d.schedule, KIND(d, d.published_at)
 FROM mainspring.dead AS d
 WHERE d.message_id = $1
 UNION ALL
 SELECT
     p.seq, p.message_id, '', p.topic, p.key, 'parked', p.priority, 0, 0, p.due_at, p.scheduled_for, p.published_at,
-    NULL, false, NULL, NULL, NULL, NULL
+    NULL, false, NULL, NULL, NULL, NULL, p.schedule, KIND(p, p.published_at)
 FROM mainspring.parked AS p
 WHERE p.message_id = $1
 
@@ -96,6 +103,15 @@ WHERE p.message_id = $1
 SELECT id, topic, key, payload, content_type, headers, correlation_id, causation_id, published_at, expires_at
 FROM mainspring.message
 WHERE id = $1
+
+-- name: find_replacements
+-- $1 message id. The ids of the messages that replaced it when it was dead, oldest first: those that it caused and that have
+-- the header of a replacement.
+SELECT id
+FROM mainspring.message INDEXED(message_causation)
+WHERE causation_id = $1 AND causation_id IS NOT NULL AND CONTAINS(headers, '"mainspring-replaces"')
+ORDER BY published_at, id
+LIMIT 100
 
 -- name: find_runs
 -- $1 message id. Columns in the order of model.views.RunView, oldest first.
@@ -116,7 +132,9 @@ LIMIT $3
 
 -- name: roster_workers
 -- Columns in the order of model.views.WorkerView.
-SELECT name, app, host, pid, groups, in_hand, bell, started_at, beat_at, tripped, draining_at, drained_by, drains
+SELECT
+    name, app, host, pid, groups, in_hand, bell, started_at, beat_at, tripped, draining_at, drained_by, drains,
+    CASE WHEN draining_at IS NOT NULL THEN drain_reason END
 FROM mainspring.worker
 ORDER BY name
 

@@ -31,6 +31,7 @@ IN_STATE($3, {at})
         AND ($6::text IS NULL OR d.held_by = $6 OR HOLDER_NAME(d.held_by) = $6 || '~')
         AND ($7::timestamptz IS NULL OR d.published_at >= $7)
         AND ($8::timestamptz IS NULL OR d.published_at < $8)
+        AND ($9::text IS NULL OR KIND(d, d.published_at) = $9)
 
 -- part: DEAD_MATCH()
 ($3::text IS NULL OR d.group_name = $3)
@@ -40,26 +41,36 @@ IN_STATE($3, {at})
         AND ($7::timestamptz IS NULL OR d.published_at >= $7)
         AND ($8::timestamptz IS NULL OR d.published_at < $8)
         AND ($9::text IS NULL OR d.fingerprint = $9)
+        AND ($10::text IS NULL OR KIND(d, d.published_at) = $10)
 
 -- part: ENDED_MATCH()
 r.status = $3
         AND ($4::text IS NULL OR r.group_name = $4)
         AND ($5::text IS NULL OR r.topic = $5)
         AND ($6::text IS NULL OR CONTAINS(r.error, $6))
+        AND ($7::text IS NULL OR (r.schedule IS NOT NULL) = ($7 = 'recurring'))
 
 -- part: PARKED_MATCH()
 ($3::text IS NULL OR p.topic = $3)
         AND ($4::text IS NULL OR p.key = $4)
         AND ($5::timestamptz IS NULL OR p.published_at >= $5)
         AND ($6::timestamptz IS NULL OR p.published_at < $6)
+        AND ($7::text IS NULL OR KIND(p, p.published_at) = $7)
+
+-- part: CORRELATED(text, id)
+({text}::text IS NULL OR m.correlation_id = {text} OR (m.id = {id} AND m.correlation_id IS NULL))
+
+-- part: PREVIEW(shown)
+-- What follows the columns of a view: the payload's content type, its size, and its beginning if it is shown.
+m.content_type, length(m.payload), CASE WHEN {shown}::boolean THEN substr(m.payload, 1, 1000) END
 
 -- name: scan_live
--- $3 state (live, scheduled, ready, running, lapsed, retrying), $4 group, $5 key, $6 held by, $7 since, $8 until: each but
--- the state may be null; $9 now.
-SCAN(delivery, d, seq, LIVE_MATCH(NOW($9)), NEWEST(d, seq))
+-- $3 state (live, scheduled, ready, running, lapsed, retrying), $4 group, $5 key, $6 held by, $7 since, $8 until, $9 kind:
+-- each but the state may be null; $10 now.
+SCAN(delivery, d, seq, LIVE_MATCH(NOW($10)), NEWEST(d, seq))
 
 -- name: scan_dead
--- $3 group, $4 topic, $5 key, $6 text of the error, $7 since, $8 until, $9 fingerprint: each may be null.
+-- $3 group, $4 topic, $5 key, $6 text of the error, $7 since, $8 until, $9 fingerprint, $10 kind: each may be null.
 SCAN(dead, d, seq, DEAD_MATCH(), NEWEST(d, seq))
 
 -- name: scan_dead_group
@@ -71,7 +82,8 @@ SCAN(dead, d, seq, DEAD_MATCH(), NEWEST_OF_GROUP(d, seq, $3, dead_group))
 SCAN(dead, d, seq, DEAD_MATCH(), NEWEST_OF_CAUSE())
 
 -- name: scan_ended
--- $3 status, $4 group, $5 topic, $6 text of the error: each but the status may be null.
+-- $3 status, $4 group, $5 topic, $6 text of the error, $7 kind: each but the status may be null. Whether a run was delayed is
+-- known with its message.
 SCAN(run, r, id, ENDED_MATCH(), NEWEST(r, id))
 
 -- name: scan_ended_group
@@ -79,7 +91,7 @@ SCAN(run, r, id, ENDED_MATCH(), NEWEST(r, id))
 SCAN(run, r, id, ENDED_MATCH(), NEWEST_OF_GROUP(r, id, $4, run_group))
 
 -- name: scan_parked
--- $3 topic, $4 key, $5 since, $6 until: each may be null.
+-- $3 topic, $4 key, $5 since, $6 until, $7 kind: each may be null.
 SCAN(parked, p, seq, PARKED_MATCH(), NEWEST(p, seq))
 
 -- name: scan_parked_topic
@@ -87,59 +99,69 @@ SCAN(parked, p, seq, PARKED_MATCH(), NEWEST(p, seq))
 SCAN(parked, p, seq, PARKED_MATCH(), NEWEST_OF_TOPIC())
 
 -- name: browse_live
--- $3 to $8 as in scan_live, $9 topic, $10 text to be found in the payload: may be null; $11 now. Columns in the order of
--- model.views.DeliveryView, newest first.
-SELECT DELIVERY_COLUMNS(NOW($11))
+-- $3 to $9 as in scan_live, $10 topic, $11 text to be found in the payload, $12 correlation id, $13 the message of that id:
+-- each may be null; $14 whether payloads are shown, $15 now. Columns in the order of model.views.DeliveryView, newest first.
+SELECT DELIVERY_COLUMNS(NOW($15)), PREVIEW($14)
 FROM NEWEST_FIRST($1) AS s
 LOOKUP(delivery, d, seq, s.seq)
 LOOKUP(message, m, id, d.message_id)
 PROGRESS()
-WHERE LIVE_MATCH(NOW($11))
-  AND ($9::text IS NULL OR m.topic = $9)
-  AND ($10::text IS NULL OR PAYLOAD_CONTAINS(m.payload, $10))
+WHERE LIVE_MATCH(NOW($15))
+  AND ($10::text IS NULL OR m.topic = $10)
+  AND ($11::text IS NULL OR PAYLOAD_CONTAINS(m.payload, $11))
+  AND CORRELATED($12, $13)
 ORDER BY s.seq DESC
 LIMIT $2
 
 -- name: browse_dead
--- $3 to $9 as in scan_dead, $10 text to be found in the payload: may be null. Columns in the order of
--- model.views.DeliveryView, newest first.
+-- $3 to $10 as in scan_dead, $11 text to be found in the payload, $12 correlation id, $13 the message of that id: each may be
+-- null; $14 whether payloads are shown. Columns in the order of model.views.DeliveryView, newest first.
 SELECT
     d.seq, d.message_id, d.group_name, d.topic, d.key, 'dead', d.priority, d.attempt, d.deaths, d.scheduled_for,
-    d.scheduled_for, d.published_at, NULL::text, false, d.buried_at, d.error
+    d.scheduled_for, d.published_at, NULL::text, false, d.buried_at, d.error, NULL::text, NULL::timestamptz, d.schedule,
+    KIND(d, d.published_at), PREVIEW($14)
 FROM NEWEST_FIRST($1) AS s
 LOOKUP(dead, d, seq, s.seq)
+LOOKUP_IF_ANY(message, m, id, d.message_id)
 WHERE DEAD_MATCH()
-  AND ($10::text IS NULL OR (SELECT PAYLOAD_CONTAINS(m.payload, $10) FROM mainspring.message AS m WHERE m.id = d.message_id))
+  AND ($11::text IS NULL OR PAYLOAD_CONTAINS(m.payload, $11))
+  AND CORRELATED($12, $13)
 ORDER BY s.seq DESC
 LIMIT $2
 
 -- name: browse_ended
--- $3 to $6 as in scan_ended; $7 key, $8 since, $9 until, $10 text to be found in the payload: each may be null. Columns in
--- the order of model.views.DeliveryView, newest first. A run does not remember its delivery's times and priority: those of
--- the message stand in for them, and normal.
+-- $3 to $7 as in scan_ended; $8 key, $9 since, $10 until, $11 text to be found in the payload, $12 correlation id, $13 the
+-- message of that id: each may be null; $14 whether payloads are shown. Columns in the order of model.views.DeliveryView,
+-- newest first. A run does not remember its delivery's times and priority: those of the message stand in for them, and normal.
 SELECT
     r.id, r.message_id, r.group_name, r.topic, m.key, r.status, 2, r.attempt, 0, m.published_at, m.published_at,
-    m.published_at, NULL::text, false, NULL::timestamptz, r.error
+    m.published_at, NULL::text, false, NULL::timestamptz, r.error, NULL::text, NULL::timestamptz, r.schedule,
+    KIND(r, m.published_at), PREVIEW($14)
 FROM NEWEST_FIRST($1) AS s
 LOOKUP(run, r, id, s.seq)
 LOOKUP(message, m, id, r.message_id)
 WHERE ENDED_MATCH()
-  AND ($7::text IS NULL OR m.key = $7)
-  AND ($8::timestamptz IS NULL OR m.published_at >= $8)
-  AND ($9::timestamptz IS NULL OR m.published_at < $9)
-  AND ($10::text IS NULL OR PAYLOAD_CONTAINS(m.payload, $10))
+  AND ($7::text IS NULL OR KIND(r, m.published_at) = $7)
+  AND ($8::text IS NULL OR m.key = $8)
+  AND ($9::timestamptz IS NULL OR m.published_at >= $9)
+  AND ($10::timestamptz IS NULL OR m.published_at < $10)
+  AND ($11::text IS NULL OR PAYLOAD_CONTAINS(m.payload, $11))
+  AND CORRELATED($12, $13)
 ORDER BY s.seq DESC
 LIMIT $2
 
 -- name: browse_parked
--- $3 to $6 as in scan_parked, $7 text to be found in the payload: may be null. Columns in the order of
--- model.views.DeliveryView, newest first.
+-- $3 to $7 as in scan_parked, $8 text to be found in the payload, $9 correlation id, $10 the message of that id: each may be
+-- null; $11 whether payloads are shown. Columns in the order of model.views.DeliveryView, newest first.
 SELECT
     p.seq, p.message_id, '', p.topic, p.key, 'parked', p.priority, 0, 0, p.due_at, p.scheduled_for, p.published_at,
-    NULL::text, false, NULL::timestamptz, NULL::text
+    NULL::text, false, NULL::timestamptz, NULL::text, NULL::text, NULL::timestamptz, p.schedule, KIND(p, p.published_at),
+    PREVIEW($11)
 FROM NEWEST_FIRST($1) AS s
 LOOKUP(parked, p, seq, s.seq)
+LOOKUP_IF_ANY(message, m, id, p.message_id)
 WHERE PARKED_MATCH()
-  AND ($7::text IS NULL OR (SELECT PAYLOAD_CONTAINS(m.payload, $7) FROM mainspring.message AS m WHERE m.id = p.message_id))
+  AND ($8::text IS NULL OR PAYLOAD_CONTAINS(m.payload, $8))
+  AND CORRELATED($9, $10)
 ORDER BY s.seq DESC
 LIMIT $2

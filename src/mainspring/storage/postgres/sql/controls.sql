@@ -164,7 +164,8 @@ WITH told AS (
     SET draining_at = CASE
             WHEN $5::boolean THEN coalesce(draining_at, $6::timestamptz, statement_timestamp())
         END,
-        drained_by = CASE WHEN $5 THEN $2::text END
+        drained_by = CASE WHEN $5 THEN $2::text END,
+        drain_reason = CASE WHEN $5 THEN $4::text END
     WHERE name = $1
     RETURNING name
 )

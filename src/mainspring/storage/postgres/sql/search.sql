@@ -1,5 +1,22 @@
 -- Searches of deliveries and causes of death.
 
+-- part: FEW()
+-- Of what ($3: live, dead, parked, run) the seqs of these messages, up to one more than $1.
+few AS MATERIALIZED (
+    SELECT c.seq
+    FROM messages
+    CROSS JOIN LATERAL (
+        SELECT d.seq FROM mainspring.delivery AS d WHERE $3::text = 'live' AND d.message_id = messages.id
+        UNION ALL
+        SELECT d.seq FROM mainspring.dead AS d WHERE $3::text = 'dead' AND d.message_id = messages.id
+        UNION ALL
+        SELECT p.seq FROM mainspring.parked AS p WHERE $3::text = 'parked' AND p.message_id = messages.id
+        UNION ALL
+        SELECT r.id FROM mainspring.run AS r WHERE $3::text = 'run' AND r.message_id = messages.id
+    ) AS c
+    LIMIT $1 + 1
+)
+
 -- name: causes_count
 -- $1 groups, $2 fingerprints, $3 how many of each at most. The place of each cause, how many it has, and when the first and
 -- the last of those was buried. Bounds are written as rows, so that only the index in this order will do.
@@ -77,6 +94,20 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (SELECT payload FROM mainspring.message WHERE id = c.message_id OFFSET 0) AS m
 ORDER BY s.seq DESC
 
+-- name: via_index_correlated
+-- $1 at most, $2 before, $3 of what (live, dead, parked, run), $4 correlation id, $5 the message of that id: may be null. One
+-- row: how many there are, counted to one more than that, and their seqs. The first message of a chain need not have the
+-- correlation id of the others, which is its own id.
+WITH messages AS MATERIALIZED (
+    (SELECT m.id FROM mainspring.message AS m WHERE m.correlation_id = $4 LIMIT $1 + 1)
+    UNION ALL
+    (SELECT m.id FROM mainspring.message AS m WHERE m.id = $5 AND m.correlation_id IS NULL)
+),
+FEW()
+SELECT
+    greatest((SELECT count(*) FROM messages), (SELECT count(*) FROM few)),
+    ARRAY(SELECT few.seq FROM few WHERE few.seq < $2)
+
 -- name: via_index_dead
 -- $1 at most, $2 before, $3 topic, or $4 fingerprint. One row: how many there are, counted to one more than that, and their
 -- seqs. A fingerprint is looked for in each group, from one to the next by the index; more than a thousand groups are as
@@ -148,20 +179,7 @@ messages AS MATERIALIZED (
     WHERE (SELECT count(*) FROM named) <= 1000
     LIMIT $1 + 1
 ),
-few AS MATERIALIZED (
-    SELECT c.seq
-    FROM messages
-    CROSS JOIN LATERAL (
-        SELECT d.seq FROM mainspring.delivery AS d WHERE $3::text = 'live' AND d.message_id = messages.id
-        UNION ALL
-        SELECT d.seq FROM mainspring.dead AS d WHERE $3::text = 'dead' AND d.message_id = messages.id
-        UNION ALL
-        SELECT p.seq FROM mainspring.parked AS p WHERE $3::text = 'parked' AND p.message_id = messages.id
-        UNION ALL
-        SELECT r.id FROM mainspring.run AS r WHERE $3::text = 'run' AND r.message_id = messages.id
-    ) AS c
-    LIMIT $1 + 1
-)
+FEW()
 SELECT
     CASE
         WHEN (SELECT count(*) FROM named) > 1000 THEN $1 + 1

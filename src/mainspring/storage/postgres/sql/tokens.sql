@@ -21,6 +21,9 @@ FOR KEY SHARE
 -- part: LOOKUP(table, row, column, value)
 CROSS JOIN LATERAL (SELECT * FROM mainspring.{table} WHERE {column} = {value} OFFSET 0) AS {row}
 
+-- part: LOOKUP_IF_ANY(table, row, column, value)
+LEFT JOIN LATERAL (SELECT * FROM mainspring.{table} WHERE {column} = {value} OFFSET 0) AS {row} ON true
+
 -- part: PROGRESS()
 LEFT JOIN LATERAL (
     SELECT said, at FROM mainspring.progress WHERE seq = d.seq AND epoch = d.epoch AND d.held_by IS NOT NULL OFFSET 0

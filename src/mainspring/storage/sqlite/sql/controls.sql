@@ -98,9 +98,9 @@ CROSS JOIN mainspring_delivery AS d ON d.seq = dropped.value
 CROSS JOIN mainspring_message AS m ON m.id = d.message_id
 
 -- name: drain
--- ?1 worker, ?2 since when it is to drain, and ?3 by whom: both null where it is not to.
+-- ?1 worker, ?2 since when it is to drain, ?3 by whom and ?4 why: all null where it is not to.
 UPDATE mainspring_worker
-SET draining_at = CASE WHEN ?2 IS NULL THEN NULL ELSE coalesce(draining_at, ?2) END, drained_by = ?3
+SET draining_at = CASE WHEN ?2 IS NULL THEN NULL ELSE coalesce(draining_at, ?2) END, drained_by = ?3, drain_reason = ?4
 WHERE name = ?1
 RETURNING name
 

@@ -1,5 +1,18 @@
 -- Searches of deliveries and causes of death.
 
+-- part: FEW()
+-- Of what (?3: live, dead, parked, run) the seqs of these messages, up to one more than ?1.
+few(seq) AS (
+    SELECT d.seq FROM messages CROSS JOIN mainspring_delivery AS d ON d.message_id = messages.id WHERE ?3 = 'live'
+    UNION ALL
+    SELECT d.seq FROM messages CROSS JOIN mainspring_dead AS d ON d.message_id = messages.id WHERE ?3 = 'dead'
+    UNION ALL
+    SELECT p.seq FROM messages CROSS JOIN mainspring_parked AS p ON p.message_id = messages.id WHERE ?3 = 'parked'
+    UNION ALL
+    SELECT r.id FROM messages CROSS JOIN mainspring_run AS r ON r.message_id = messages.id WHERE ?3 = 'run'
+    LIMIT ?1 + 1
+)
+
 -- name: causes_count
 -- ?1 pairs of group and fingerprint, ?2 how many of each at most. The place of each cause, how many it has, and when the
 -- first and the last of those was buried. A subquery has one column, and is to be run once.
@@ -77,6 +90,22 @@ c(seq, message_id) AS (
 )
 SELECT c.seq, length(m.payload) FROM c CROSS JOIN mainspring_message AS m ON m.id = c.message_id ORDER BY c.seq DESC
 
+-- name: via_index_correlated
+-- ?1 at most, ?2 before, ?3 of what (live, dead, parked, run), ?4 correlation id, ?5 the message of that id: may be null. One
+-- row: how many there are, counted to one more than that, and their seqs. The first message of a chain need not have the
+-- correlation id of the others, which is its own id.
+WITH messages(id) AS (
+    SELECT m.id
+    FROM mainspring_message AS m INDEXED BY mainspring_message_correlation
+    WHERE m.correlation_id = ?4 AND m.correlation_id IS NOT NULL
+    UNION ALL
+    SELECT m.id FROM mainspring_message AS m WHERE m.id = ?5 AND m.correlation_id IS NULL
+    LIMIT ?1 + 1
+),
+FEW()
+SELECT max((SELECT count(*) FROM messages), (SELECT count(*) FROM few)),
+       (SELECT json_group_array(seq) FROM few WHERE seq < ?2)
+
 -- name: via_index_dead
 -- ?1 at most, ?2 before, ?3 topic, or ?4 fingerprint. One row: how many there are, counted to one more than that, and their
 -- seqs. A fingerprint is looked for in each group, from one to the next by the index.
@@ -138,16 +167,7 @@ messages(id) AS (
     WHERE m.topic = named.topic AND m.key = ?5 AND m.key IS NOT NULL AND (SELECT count(*) FROM named) <= 1000
     LIMIT ?1 + 1
 ),
-few(seq) AS (
-    SELECT d.seq FROM messages CROSS JOIN mainspring_delivery AS d ON d.message_id = messages.id WHERE ?3 = 'live'
-    UNION ALL
-    SELECT d.seq FROM messages CROSS JOIN mainspring_dead AS d ON d.message_id = messages.id WHERE ?3 = 'dead'
-    UNION ALL
-    SELECT p.seq FROM messages CROSS JOIN mainspring_parked AS p ON p.message_id = messages.id WHERE ?3 = 'parked'
-    UNION ALL
-    SELECT r.id FROM messages CROSS JOIN mainspring_run AS r ON r.message_id = messages.id WHERE ?3 = 'run'
-    LIMIT ?1 + 1
-)
+FEW()
 SELECT CASE
            WHEN (SELECT count(*) FROM named) > 1000 THEN ?1 + 1
            ELSE max((SELECT count(*) FROM messages), (SELECT count(*) FROM few))

@@ -28,6 +28,9 @@ INDEXED BY mainspring_{index}
 -- part: LOOKUP(table, row, column, value)
 CROSS JOIN mainspring_{table} AS {row} ON {row}.{column} = {value}
 
+-- part: LOOKUP_IF_ANY(table, row, column, value)
+LEFT JOIN mainspring_{table} AS {row} ON {row}.{column} = {value}
+
 -- part: PROGRESS()
 LEFT JOIN mainspring_progress AS p ON p.seq = d.seq AND p.epoch = d.epoch AND d.held_by IS NOT NULL
 

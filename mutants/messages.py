@@ -1,0 +1,22 @@
+"""Mutants of finding messages, and of checking what is published."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+MUTANTS: list[Mutant] = [
+    Mutant(
+        "a preview quotes the secret of a payload",
+        file="dashboard/responses.py",
+        was="return redaction.preview(value)",
+        becomes="return value",
+        caught_by="tests/dashboard/test_searches.py",
+    ),
+    Mutant(
+        "the first message of a chain is not found by its id",
+        file="storage/portable/search.py",
+        was="return self.wanted.correlation_id, None if root is None else self.search.values.id(root)",
+        becomes="return self.wanted.correlation_id, root and None",
+        caught_by="tests/contract/test_search.py",
+    ),
+]
