@@ -105,7 +105,7 @@ def test_every_variable_and_key_is_on_the_page_with_a_value_that_can_be_read(tmp
     around = read_environment({variable: text for variable, text, _, _ in rows}, tmp_path)
 
     assert around.problems == ()
-    assert set(around.environment) == set(around.everywhere) == {"url", *NAMES}
+    assert set(around.environment) == set(around.everywhere) == {"app", "url", *NAMES}
 
 
 @pytest.mark.parametrize("kind", [Retention, HealthLimits])

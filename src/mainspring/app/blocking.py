@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec
 
 from mainspring.app.connection import Connection
 from mainspring.model.errors import Misuse
+from mainspring.vocabulary import method_advice
 
 T = TypeVar("T")
 Work = Callable[[], Awaitable[T]]
@@ -241,7 +242,7 @@ _blocking: ContextVar[bool] = ContextVar("mainspring_blocking", default=False)
 
 
 class Renamed:
-    """Base of the app's sub-APIs: a name of an earlier release raises an AttributeError that names its successor."""
+    """Base of the app and its parts: a former name, or one of another library, raises an error that names ours."""
 
     _former: ClassVar[Mapping[str, str]] = {}
     """What to write instead of each such name."""
@@ -250,10 +251,13 @@ class Renamed:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            own = type(self).__name__
-            awaited = type(vars(self).get("_target", self))  # a blocking face has the names of what it stands for
+            target = vars(self).get("_target", self)  # a blocking face has the names of what it stands for
+            own, awaited = type(self).__name__, type(target)
             if (successor := getattr(awaited, "_former", {}).get(name)) is not None:
                 raise AttributeError(f"{own}.{name} was renamed: write {successor}", name=name, obj=self)
+            shown = vars(target).get("__name__", own)
+            if (advice := method_advice([each.__name__ for each in awaited.__mro__], name, shown)) is not None:
+                raise AttributeError(f"there is no {shown}.{name}: write {advice}", name=name, obj=self)
             return object.__getattribute__(self, name)  # raises again, also what a property has raised
 
 

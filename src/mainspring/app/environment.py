@@ -20,6 +20,7 @@ from mainspring.model.retention import Kind
 
 PREFIX = "MAINSPRING_"
 URL = PREFIX + "URL"
+APP = PREFIX + "APP"
 CONFIG = PREFIX + "CONFIG"
 SCHEDULE = PREFIX + "SCHEDULE_"
 """Prefix of a schedule's name, in capitals: the variable holds its rhythm."""
@@ -28,7 +29,9 @@ DASHBOARD: tuple[str, ...] = tuple(
     for what in ("OPERATOR_TOKEN", "OPERATOR_TOKEN_FILE", "VIEWER_TOKEN", "VIEWER_TOKEN_FILE", "SECRET")
 )
 """Read by the dashboard only: they are secrets, not options of an app."""
-_VARIABLES = {PREFIX + name.upper().replace(".", "_"): name for name in ("url", *NAMES)}
+_PLACES = ("app", "url")
+"""Where an app or its database is: settings that are no options of the app itself."""
+_VARIABLES = {PREFIX + name.upper().replace(".", "_"): name for name in (*_PLACES, *NAMES)}
 _RESERVED = tuple(PREFIX + what for what in ("TEST_", "FAULT_", "BENCH_"))
 """For tests and benchmarks, ours and others': never options."""
 # Kubernetes gives every process variables for every Service: one named mainspring must not stop the apps.
@@ -55,6 +58,8 @@ class Environment:
     """Variables with an empty value, which is the same as unset."""
     file: str | None = None
     """The file that was read, as displayed."""
+    folder: Path | None = None
+    """Its directory."""
     unread: tuple[str, ...] = ()
     """Files of lower precedence, not read."""
 
@@ -66,6 +71,10 @@ class Environment:
     def url(self, name: object = None) -> Setting | None:
         """Return the app's database URL, if set."""
         return next((layer["url"] for layer in self.layers(name)[::-1] if "url" in layer), None)
+
+    def app(self) -> Setting | None:
+        """Return the application that commands are about, as MODULE:APP, if set."""
+        return self.environment.get("app") or self.everywhere.get("app")
 
     def check(self) -> None:
         """Raise BadOption for the first problem, with how to see the rest."""
@@ -104,6 +113,7 @@ def read_environment(environ: Mapping[str, str] | None = None, folder: Path | No
         problems=tuple(problems),
         empty=tuple(sorted(name for name, text in variables.items() if not text.strip())),
         file=None if file is None else _shown(file.path, here),
+        folder=None if file is None else file.path.parent,
         unread=tuple(_shown(path, here) for path in unread),
     )
 
@@ -193,6 +203,8 @@ class _Reading:
             keys = (*above, key)
             if key == "name" and above:
                 self._note(keys, f"the table is for the app of that name already: leave out name, or rename {above[1]}")
+            elif key == "app" and above:
+                self._note(keys, f"app names the application of commands: write it above the table {'.'.join(above)}")
             elif key == "retention" and isinstance(value, dict):
                 for inner, length in value.items():
                     read = self._topics if inner == "topics" and isinstance(length, dict) else self._setting
@@ -219,7 +231,7 @@ class _Reading:
         yield name, Setting(read, f"{self._shown}:{line}")
 
     def _setting(self, keys: Keys, name: str, value: object) -> Iterator[tuple[str, Setting]]:
-        if name not in NAMES and name != "url":
+        if name not in NAMES and name not in _PLACES:
             self._note(keys, f"there is no option {name!r}.{_known(name)}")
             return
         line, column = self._file.place(keys)
@@ -238,7 +250,7 @@ class _Reading:
 
 
 def _known(name: str) -> str:
-    names = sorted({each.partition(".")[0] for each in NAMES} | {"apps", "schedules", "url"})
+    names = sorted({each.partition(".")[0] for each in NAMES} | {"apps", "schedules", *_PLACES})
     if name.startswith("retention."):
         names = [each for each in NAMES if each.startswith("retention.")]
     return closest(name, names) or f" There are {', '.join(names)}"
@@ -246,7 +258,7 @@ def _known(name: str) -> str:
 
 def _read(name: str, value: object, where: str, spelled: str) -> object:
     try:
-        return _url(value) if name == "url" else READERS[name](value)
+        return _place(name, value) if name in _PLACES else READERS[name](value)
     except BadOption as error:
         message = str(error)
         # Every reader's error begins with the option, which has another name here.
@@ -254,9 +266,10 @@ def _read(name: str, value: object, where: str, spelled: str) -> object:
         raise BadOption(f"{where}: {spelled}{rest}") from None
 
 
-def _url(value: object) -> str:
+def _place(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise BadOption(f"url must be text, as in 'sqlite:///shop.db', not {type(value).__qualname__}")
+        example = "shop:app" if name == "app" else "sqlite:///shop.db"
+        raise BadOption(f"{name} must be text, as in {example!r}, not {type(value).__qualname__}")
     return value.strip()
 
 

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
 from mainspring.app import registry
@@ -36,7 +36,7 @@ from mainspring.app.page import Page, listing
 from mainspring.app.process import runner
 from mainspring.app.publisher import REASON, BlockingPublisher, Publisher
 from mainspring.app.registry import E, Hook, M, R, Registry, check_event, subscribe
-from mainspring.app.storages import UrlFunction, open_storage, opener, resolve_url
+from mainspring.app.storages import UrlFunction, UrlObject, open_storage, opener, resolve_url
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import Misuse
 from mainspring.model.join import JoinReceipt
@@ -85,7 +85,7 @@ class Mainspring(Renamed):
 
     def __init__(
         self,
-        url: str | UrlFunction | None = None,
+        url: str | UrlObject | UrlFunction | None = None,
         *,
         resolver: Resolver | object = None,
         codecs: Iterable[Codec] = (),
@@ -240,6 +240,19 @@ class Mainspring(Renamed):
         return await self._publisher.cancel(which, key, reason, tx)
 
     # --- opening and working -------------------------------------------------------------------------------
+
+    # Hidden from type checkers, which report `with app:` by themselves.
+    if not TYPE_CHECKING:
+
+        def __enter__(self) -> NoReturn:
+            """Say what to write instead."""
+            raise Misuse(
+                "`with app:` cannot open a database without blocking: write `async with app:`; blocking code needs no "
+                "block, app.sync.publish(…) opens by itself"
+            )
+
+        def __exit__(self, *_error: object) -> None:
+            """Be a context manager, so that entering it raises the error above."""
 
     async def __aenter__(self) -> Self:
         """Open for publishing."""

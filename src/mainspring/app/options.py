@@ -10,6 +10,7 @@ from typing import cast
 
 from mainspring.model.errors import BadOption
 from mainspring.timing.duration import Duration, DurationError, duration, spell
+from mainspring.vocabulary import option_advice
 
 _TRUTHS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
@@ -47,6 +48,8 @@ def refuse_unknown(given: Iterable[str], known: Iterable[str], call: str) -> Non
     names = sorted(known)
     for name in given:
         if name not in names:
+            if (advice := option_advice(name, names)) is not None:
+                raise BadOption(f"{call} has no option {name!r}: {advice}")
             raise BadOption(f"{call} has no option {name!r}.{closest(name, names)} It accepts {', '.join(names)}")
 
 

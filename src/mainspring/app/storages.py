@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import urlsplit
 
 from mainspring.app.config import Options
@@ -43,6 +43,15 @@ _ENGINES: dict[str, Engine] = {
 }
 _DRIVERS: dict[str, Driver] = {"asyncpg": "asyncpg", "psycopg": "psycopg", "psycopg_async": "psycopg"}
 _KNOWN = "sqlite:///shop.db, sqlite:////var/lib/shop.db, postgresql://user@host/shop, memory://"
+
+
+@runtime_checkable
+class UrlObject(Protocol):
+    """A URL as an object, as SQLAlchemy has it: ``engine.url``."""
+
+    def render_as_string(self, hide_password: bool = True) -> str:  # noqa: FBT001, FBT002 - SQLAlchemy's own signature
+        """Return it as text."""
+        ...
 
 
 class Enlists(Protocol):
@@ -84,6 +93,8 @@ class Address:
 
 def read_url(url: object) -> Address:
     """Read the URL; raise BadOption with the accepted ones. Secrets in it are never repeated."""
+    if isinstance(url, UrlObject):
+        url = url.render_as_string(hide_password=False)
     if not isinstance(url, str):
         raise BadOption(f"the database is given as a URL, not {type(url).__qualname__}: {_KNOWN}")
     parts = _URL.match(url.strip())
@@ -263,7 +274,7 @@ def _sqlite_path(rest: str) -> str:
     return path
 
 
-UrlFunction = Callable[[], str | Awaitable[str]]
+UrlFunction = Callable[[], str | UrlObject | Awaitable[str | UrlObject]]
 _PATIENCE = 10.0
 
 
@@ -272,9 +283,9 @@ def resolve_url(url: UrlFunction) -> object:
     answer = url()
     if not inspect.isawaitable(answer):
         return answer
-    future: Future[str] = Future()
+    future: Future[str | UrlObject] = Future()
 
-    async def awaited() -> str:
+    async def awaited() -> str | UrlObject:
         return await answer
 
     def work() -> None:

@@ -21,6 +21,7 @@ from mainspring.cli import (
     fanout,
     groups,
     inbox,
+    init,
     joins,
     leases,
     messages,
@@ -78,6 +79,7 @@ def _commands() -> App:
         group_commands="Commands",
     )
     for command in (
+        init.init,
         workers.worker,
         dashboard.dashboard,
         database.declare,

@@ -18,7 +18,7 @@ from mainspring.app.storages import read_url
 from mainspring.cli.errors import Refused
 from mainspring.cli.options import Yes, confirm, progress
 from mainspring.cli.output import Column, Columns, many, print_json, print_line, print_list, print_result, print_table
-from mainspring.cli.target import UNNAMED, Json, Spec, Target, load_app, operator
+from mainspring.cli.target import UNNAMED, Json, OfApp, Spec, Target, application, operator
 from mainspring.model.measures import SPANS
 from mainspring.model.retention import Pruned, Retention
 from mainspring.model.views import Declaration
@@ -39,9 +39,9 @@ _KINDS = {
 _Kept = Annotated[str | None, Parameter(metavar="DURATION")]
 
 
-async def migrate(*, target: Target = UNNAMED, json: Json = False) -> None:
+async def migrate(app: Spec | None = None, /, *, target: Target = UNNAMED, json: Json = False) -> None:
     """Create or upgrade the tables. Idempotent, and safe to run concurrently."""
-    applied = await target.find(create=True).migrate()
+    applied = await target.of(app).find(create=True).migrate()
     text = f"applied {', '.join(applied)}" if applied else "the schema is up to date"
     print_result({"applied": applied}, text, json=json)
 
@@ -97,20 +97,23 @@ def _statements(rooms: Mapping[str, Mapping[str, str]], room: str | None) -> str
     )
 
 
-async def declare(app: Spec, /, *, json: Json = False) -> None:
+async def declare(app: Spec | None = None, /, *, named: OfApp = None, json: Json = False) -> None:
     """Store an application's groups, subscriptions and schedules before a worker runs."""
-    async with load_app(app) as opened:
+    spec, target = application(app, named)
+    async with target.find() as opened:
         declared = await opened.declare()
         views = await opened.schedules.list(app=opened.options.name)
     if not declared and not json:
-        raise Refused(f"{app} has no consumers: write @app.consumer(…), or app.include() the module that does")
+        raise Refused(f"{spec} has no consumers: write @app.consumer(…), or app.include() the module that does")
     if json:
         print_json(declared)
         return
     print_list(_DECLARED, declared)
     schedules = sum(each.origin == "code" and each.retired_at is None for each in views)
     more = f" and {many(schedules, 'schedule')}" if schedules else ""
-    print_line(f"{many(len(declared), 'group')}{more} declared. Next: mainspring worker {app}")
+    print_line(
+        f"{many(len(declared), 'group')}{more} declared. Next: mainspring worker {app or target.typed.strip()}".rstrip()
+    )
 
 
 async def purge(

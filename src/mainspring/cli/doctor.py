@@ -25,7 +25,7 @@ from mainspring.app.observe.doctor import (
 from mainspring.app.options import Setting
 from mainspring.cli.errors import Refused
 from mainspring.cli.output import STATE_STYLES, Column, Columns, many, print_json, print_line, print_table, stdout
-from mainspring.cli.target import UNNAMED, Json, Spec, Target, load_app
+from mainspring.cli.target import UNNAMED, Json, Spec, Target
 from mainspring.model.errors import BadOption, MainspringError
 from mainspring.model.redaction import redacted
 from mainspring.model.symptom import Grade, Symptom
@@ -36,9 +36,9 @@ _CODES = {"healthy": 0, "degraded": 1, "unhealthy": 2}
 _GRADES: tuple[Grade, ...] = ("error", "warning", "note")
 
 
-async def health(*, target: Target = UNNAMED, json: Json = False) -> int:
+async def health(app: Spec | None = None, /, *, target: Target = UNNAMED, json: Json = False) -> int:
     """Report the health of the system; the exit code is 0 healthy, 1 degraded, 2 unhealthy. Read-only."""
-    found = await target.find().health()
+    found = await target.of(app).find().health()
     if json:
         print_json(found)
         return _CODES[found.status]
@@ -67,6 +67,7 @@ async def doctor(
         Set a SQLite file's clock, and times derived from it, back to this host's. Requires exclusive access.
     """
     target = target.of(app)
+    spec = target.spec
     # Log lines are suppressed: the findings below report the same problems.
     logging.getLogger("mainspring").addHandler(logging.NullHandler())
     around = read_environment()
@@ -74,19 +75,19 @@ async def doctor(
     found: Mainspring | None = None
     try:
         if around.problems:
-            findings.append(_absent(target, around))
+            findings.append(_absent(spec, around))
         elif unreadable := _unreadable(target, around):
             findings.append(unreadable)
         elif (found := _find(target, around)) is None:
-            findings.append(_absent(target, around))
+            findings.append(_absent(spec, around))
     except MainspringError as error:
         findings.append(Symptom("application", "error", str(error)))
     if found is not None:
         findings += [mended(found)] if mend_clock else []
-        findings += await of_app(found, target.app, target.typed)
-    if found is not None and target.app is not None:
-        findings += of_schedules(found, target.app)
-    elif target.app is None and not around.problems:
+        findings += await of_app(found, spec, target.typed)
+    if found is not None and spec is not None:
+        findings += of_schedules(found, spec)
+    elif spec is None and not around.problems:
         findings += of_schedules_unseen(Options.read({}, *around.layers()))
     shown = _values(found, around)
     ill = any(finding.grade == "error" for finding in findings)
@@ -98,10 +99,10 @@ async def doctor(
 
 
 def _find(target: Target, around: Environment) -> Mainspring | None:
-    if target.app is not None:
+    if target.spec is not None:
         if target.url or target.namespace or target.schema:
             raise Refused("an application has its own database: omit --url, --namespace and --schema")
-        return load_app(target.app)
+        return target.find()
     if target.url is None and around.url() is None:
         return None
     return Mainspring(target.url, namespace=target.namespace, schema=target.schema)
@@ -110,7 +111,7 @@ def _find(target: Target, around: Environment) -> Mainspring | None:
 def _unreadable(target: Target, around: Environment) -> Symptom | None:
     """Check a URL that is given here; the URL of an application is checked when that is imported."""
     setting = Setting(target.url, "--url") if target.url is not None else around.url()
-    if target.app is not None or setting is None:
+    if target.spec is not None or setting is None:
         return None
     try:
         Mainspring(str(setting.value))  # connects to nothing
@@ -125,11 +126,11 @@ def _values(app: Mainspring | None, around: Environment) -> list[Value]:
     return values(app.options if app is not None else Options.read({}, *around.layers()), app)
 
 
-def _absent(target: Target, around: Environment) -> Symptom:
+def _absent(spec: str | None, around: Environment) -> Symptom:
     if around.problems:
-        what = redacted(target.app or "the database")
+        what = redacted(spec or "the database")
         return Symptom("application", "note", f"{what} is checked once the configuration is valid")
-    advice = "mainspring doctor MODULE:APP, or set MAINSPRING_URL, or url in mainspring.toml"
+    advice = "mainspring doctor MODULE:APP, or set MAINSPRING_APP or MAINSPRING_URL, or app or url in mainspring.toml"
     return Symptom("database", "note", "no database is given: only the configuration was checked", advice)
 
 

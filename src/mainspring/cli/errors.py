@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import traceback
@@ -10,12 +11,22 @@ from contextlib import contextmanager
 from datetime import datetime
 from uuid import UUID
 
-from cyclopts import Argument, CoercionError, CycloptsError, MissingArgumentError, Token, UnusedCliTokensError
+from cyclopts import (
+    Argument,
+    CoercionError,
+    CycloptsError,
+    MissingArgumentError,
+    Token,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 
 from mainspring.cli.output import clean, visible
 from mainspring.model.errors import MainspringError
 from mainspring.model.redaction import redacted
 from mainspring.timing.cron import CronError
+from mainspring.vocabulary import command_advice, flag_advice
 
 FAILED = 2
 """The exit code of every rejected or failed command."""
@@ -30,6 +41,7 @@ _EXPECTED: dict[object, tuple[str, str]] = {
     datetime: ("a time", "2030-01-31T09:00:00+01:00"),
 }
 """The names of values of these types, and an example."""
+_SPEC = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 class Refused(MainspringError):
@@ -70,8 +82,8 @@ def report(error: BaseException, *, debug: bool) -> int:
 
 def _sentence(error: BaseException) -> str:
     match error:
-        case UnusedCliTokensError():
-            return f"unexpected: {' '.join(error.unused_tokens or ())}. {_help(error)}"
+        case UnusedCliTokensError() | UnknownCommandError() | UnknownOptionError():
+            return _unknown(error)
         case MissingArgumentError(argument=Argument() as argument):
             wanted = argument.parameter.metavar or argument.name
             wanted = (
@@ -87,6 +99,21 @@ def _sentence(error: BaseException) -> str:
             return str(error)
         case _:
             return f"{type(error).__qualname__}: {error} (unexpected: `--debug` shows where)"
+
+
+def _unknown(error: UnusedCliTokensError | UnknownCommandError | UnknownOptionError) -> str:
+    unused = list(error.unused_tokens or ())
+    word = unused[0] if unused else ""
+    if isinstance(error, UnknownOptionError):
+        word = error.token.keyword or error.token.value
+        advice = flag_advice(word)
+        return str(error) if advice is None else f"there is no option {word}: {advice}"
+    if isinstance(error, UnknownCommandError):
+        advice = command_advice(word)
+        return str(error) if advice is None else f"there is no command {word!r}: {advice}"
+    if len(unused) == 1 and _SPEC.fullmatch(word):
+        return f"the application is an option of this command: write --app {word}"
+    return f"unexpected: {' '.join(unused)}. {_help(error)}"
 
 
 def _help(error: CycloptsError) -> str:

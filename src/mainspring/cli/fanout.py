@@ -122,7 +122,7 @@ async def run(
     json: Json = False,
 ) -> None:
     """Plan a fan-out now: every shard that is due by its policies gets a slice. Needs --app."""
-    if target.app is None:
+    if target.spec is None:
         raise Refused("the planner is in the application's code: give --app MODULE:APP")
     async with target.opened() as opened:
         try:

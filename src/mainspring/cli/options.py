@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from mainspring.cli.errors import Declined, Refused, interruptible
 from mainspring.model.redaction import redacted
+from mainspring.vocabulary import flag_advice
 
 Advance = Callable[[int], object]
 NO_MATCH = "No matches. Remove a filter to see more."
@@ -33,7 +34,7 @@ def _not_empty(_type: Any, limit: int) -> None:
 def _not_an_option(_type: Any, value: str | None) -> None:
     # A lone hyphen and negative numbers are payloads; anything else that begins with a hyphen is a misspelt option.
     if value is not None and value.startswith("-") and not value[1:2].isdigit() and value != "-":
-        raise Refused(f"there is no option {value}: see `--help`")
+        raise Refused(f"there is no option {value}: {flag_advice(value) or 'see `--help`'}")
 
 
 JsonText: Parameter = Parameter(metavar="JSON", allow_leading_hyphen=True, validator=_not_an_option)

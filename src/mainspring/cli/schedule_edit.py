@@ -147,7 +147,7 @@ async def thaw(*, everywhere: Everywhere = False, target: Target = UNNAMED, json
 
 
 def _check_scope(target: Target, *, everywhere: bool) -> None:
-    if target.app is None and not everywhere:
+    if target.spec is None and not everywhere:
         raise Refused("no schedules selected: give --app MODULE:APP, or --everywhere for every app on this database")
 
 

@@ -1,4 +1,8 @@
-"""The application or database of a command: ``MODULE:APP``, ``--app``, ``--url``, MAINSPRING_URL or mainspring.toml."""
+"""The application or database of a command.
+
+An application is named by the argument ``MODULE:APP``, by ``--app``, by MAINSPRING_APP or by ``app`` in
+mainspring.toml, the same for every command; a database alone by ``--url``, MAINSPRING_URL or ``url``.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +22,9 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from mainspring.app.environment import URL, read_environment
+from mainspring.app.environment import APP, URL, read_environment
 from mainspring.app.mainspring import Mainspring
-from mainspring.app.options import closest
+from mainspring.app.options import Setting, closest
 from mainspring.app.storages import read_url
 from mainspring.app.toml import OWN
 from mainspring.cli.errors import Refused, interruptible
@@ -30,6 +34,11 @@ Spec = Annotated[
     str, Parameter(name="MODULE:APP", help="The application, imported from the current directory, such as shop:app.")
 ]
 """The argument that names an application, the same for every command that takes one."""
+OfApp = Annotated[
+    str | None,
+    Parameter(name="--app", metavar="MODULE:APP", help=f"The application, as the argument [{APP}, or app in {OWN}]."),
+]
+"""The option that names an application, for commands that take no other database."""
 
 _PACKAGE = str(Path(__file__).parents[1])
 _DATABASE = Group("Database")
@@ -37,10 +46,10 @@ VARIABLE = URL
 Json = Annotated[bool, Parameter(negative="", show_default=False, help="Print one JSON document.")]
 
 
-def load_app(spec: str) -> Mainspring:
-    """Import the app that ``MODULE:APP`` names; modules of the current directory take precedence."""
+def load_app(spec: str, folder: Path | None = None) -> Mainspring:
+    """Import the app that ``MODULE:APP`` names; modules of the folder [the current directory] take precedence."""
     name, attribute = _parse(spec)
-    here = str(Path.cwd())
+    here = str(folder or Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     module = _import(name, attribute)
@@ -123,7 +132,10 @@ def _written(module: ModuleType) -> str:
 class Target:
     """The database of a command, and its tables."""
 
-    app: Annotated[str | None, Parameter(metavar="MODULE:APP", help="Use the database of this application.")] = None
+    app: Annotated[
+        str | None,
+        Parameter(metavar="MODULE:APP", help=f"Use the database of this application [{APP}, or app in {OWN}]."),
+    ] = None
     url: Annotated[str | None, Parameter(metavar="URL", help=f"The database [{VARIABLE}, or url in {OWN}].")] = None
     namespace: Annotated[str | None, Parameter(metavar="NAME", help="The namespace of the tables.")] = None
     schema: Annotated[
@@ -138,11 +150,32 @@ class Target:
             if self.namespace is not None or self.schema is not None:
                 raise Refused("--namespace and --schema require --url: an --app has its own")
             return load_app(self.app)
+        if (configured := self._configured()) is not None:
+            return _load_configured(*configured)
         url = self.url or _named_url()
         if not url:
-            raise Refused(f"no database given: give --app MODULE:APP or --url URL, or set {VARIABLE}, or url in {OWN}")
+            raise Refused(
+                f"no database given: give --app MODULE:APP or --url URL, or set {VARIABLE} or {APP}, or url or app in "
+                f"{OWN}"
+            )
         _check_there(url, create=create)
         return Mainspring(url, name="cli", namespace=self.namespace, schema=self.schema)
+
+    @property
+    def spec(self) -> str | None:
+        """The application, as MODULE:APP: the one named here, or else the configured one."""
+        configured = self._configured()
+        return self.app if configured is None else str(configured[0].value)
+
+    def _configured(self) -> tuple[Setting, Path | None] | None:
+        """Return the configured application, and the directory of the file that names it. What is typed wins."""
+        if self.app or self.url or self.namespace or self.schema:
+            return None
+        around = read_environment()
+        setting = around.app()
+        if setting is None:
+            return None
+        return setting, None if setting.source == APP else around.folder
 
     def of(self, app: str | None) -> Target:
         """Return the target with the application that an argument names, if any."""
@@ -173,6 +206,15 @@ class Target:
 UNNAMED = Target()
 
 
+def application(argument: str | None, option: str | None) -> tuple[str, Target]:
+    """Return the application of a command that needs one, as MODULE:APP, and how to load it. Imports nothing."""
+    target = Target(option).of(argument)
+    spec = target.spec
+    if spec is None:
+        raise Refused(f"no application given: write MODULE:APP, such as shop:app, or set {APP}, or app in {OWN}")
+    return spec, target
+
+
 def operator() -> str:
     """Return the user that the audit log records for this command."""
     try:
@@ -188,6 +230,13 @@ def typed_name() -> str:
         return "mainspring"
     called = Path(sys.argv[0])
     return str(called) if called.name == "mainspring" else f"{sys.executable} -m mainspring"
+
+
+def _load_configured(setting: Setting, folder: Path | None) -> Mainspring:
+    try:
+        return load_app(str(setting.value), folder)
+    except Refused as error:
+        raise Refused(f"{setting.source}: {error}") from error
 
 
 def _named_url() -> str | None:

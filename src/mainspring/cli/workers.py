@@ -12,8 +12,11 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
+from mainspring.app.config import Options
+from mainspring.app.environment import read_environment
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.process import runner, service
+from mainspring.app.process.reloader import Reloader
 from mainspring.app.process.supervisor import Supervisor
 from mainspring.cli.errors import FAILED, Refused
 from mainspring.cli.options import Reason
@@ -29,7 +32,7 @@ from mainspring.cli.output import (
     progress_of,
     when,
 )
-from mainspring.cli.target import UNNAMED, Json, Spec, Target, load_app, operator
+from mainspring.cli.target import UNNAMED, Json, OfApp, Spec, Target, application, operator
 from mainspring.model.views import WORKER_SILENT_AFTER, DeliveryView, WorkerView
 
 app: App = App(name="workers", help="List, show, drain and resume workers.")
@@ -55,18 +58,24 @@ Level = Literal["debug", "info", "warning", "error"]
 Form = Literal["text", "json"]
 
 
+Parent = Literal["supervisor", "reloader"]
+
+
 def worker(
-    app: Spec,
+    app: Spec | None = None,
     /,
     *,
+    named: OfApp = None,
     group: Annotated[
         tuple[str, ...], Parameter(name=["--group", "-g"], metavar="NAME", negative="", show_default=False)
     ] = (),
     dev: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    reload: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     processes: Annotated[int, Parameter(name=["--processes", "-p"], metavar="N")] = 1,
     log_level: Level = "info",
     log_format: Form = "text",
     probe: Annotated[str | None, Parameter(metavar="HOST:PORT")] = None,
+    parent: Annotated[Parent | None, Parameter(show=False)] = None,
     line: Annotated[int | None, Parameter(show=False)] = None,
 ) -> int:
     """Run a worker until it is stopped.
@@ -79,6 +88,8 @@ def worker(
         Serve only this group; repeatable.
     dev
         Create or upgrade the tables first.
+    reload
+        Restart when a .py file below the current directory changes; for development.
     processes
         How many worker processes to run; those that die are replaced.
     log_level
@@ -87,8 +98,10 @@ def worker(
         Text lines, or one JSON object per line.
     probe
         Serve /health/live, /health/ready and /metrics there, such as 127.0.0.1:9000.
+    parent
+        What has started this process, if it is not the user.
     line
-        The connection to the parent of several processes.
+        The connection to that parent.
     """
     if refusal := service.refused_count(processes):
         raise Refused(refusal)
@@ -96,28 +109,55 @@ def worker(
         read_address(probe)
         if processes > 1:
             raise Refused("--probe reports on one process: omit --processes, and start several workers")
+    if reload and processes > 1:
+        raise Refused("--reload restarts one process: omit --processes")
+    spec, target = application(app, named)
+    again = [*_again(target, group, dev=dev), *_logging(log_level, log_format)]
+    if reload:
+        _refuse_production(_configured())
+        service.log_to_stderr(log_level, log_format)
+        again += [] if probe is None else ["--probe", probe]
+        ended = asyncio.run(Reloader([*again, "--parent", "reloader", "--line"], Path.cwd()).run())
+        return 0 if ended else FAILED
     if processes > 1:
         service.log_to_stderr(log_level, log_format)
-        return _keep_several(processes, [*_again(app, group, dev=dev), *_logging(log_level, log_format), "--line"])
-    loaded, name = load_app(app), service.new_name()
+        return _keep_several(processes, [*again, "--parent", "supervisor", "--line"])
+    loaded, name = target.find(), service.new_name()
+    if parent == "reloader":
+        _refuse_production(loaded.options)
     service.log_to_stderr(log_level, log_format, loaded, name)
-    working = service.announced(loaded, app, group, line, migrate=dev, name=name)
+    working = service.announced(loaded, spec, group, line, migrate=dev, name=name, brief=parent == "supervisor")
     if not runner.run(probed(loaded, working, probe), line):
-        raise Refused(f"the worker of {app} stopped after an error; see the log")
+        raise Refused(f"the worker of {spec} stopped after an error; see the log")
     return 0
+
+
+def _configured() -> Options:
+    around = read_environment()
+    around.check()
+    return Options.read({}, *around.layers())
+
+
+def _refuse_production(options: Options) -> None:
+    source = options.sources["preset"]
+    if options.preset == "production" and source != "default":
+        raise Refused(
+            f"--reload is for development, and the preset is 'production', set by {source}: omit one of the two"
+        )
 
 
 def _logging(level: Level, form: Form) -> list[str]:
     return ["--log-level", level, "--log-format", form]
 
 
-def _again(app: str, groups: tuple[str, ...], *, dev: bool) -> list[str]:
+def _again(target: Target, groups: tuple[str, ...], *, dev: bool) -> list[str]:
     """Return the command of one process of several, without its log options and the number of its line."""
+    named = [] if target.app is None else ["--app", target.app]
     chosen = [word for group in groups for word in ("--group", group)]
     switches = [*(["--dev"] if dev else []), *(["--debug"] if "--debug" in sys.argv else [])]
     # Modules of the current directory take precedence for the application, but not for Mainspring unless they do here.
     safe = [] if sys.path[0] in ("", str(Path.cwd())) else ["-P"]
-    return [*safe, "-m", "mainspring", "worker", app, *chosen, *switches]
+    return [*safe, "-m", "mainspring", "worker", *named, *chosen, *switches]
 
 
 def _keep_several(processes: int, command: list[str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import traceback
 from asyncio import CancelledError
 from collections.abc import Collection, Iterator
@@ -63,6 +64,8 @@ def _is_ours(frame: traceback.FrameSummary) -> bool:
     return frame.filename.startswith(_PACKAGE)
 
 
+_NO_EXCEPTION = "exceptions must derive from BaseException"
+_RAISED = re.compile(r"\braise\b.*\b(Done|Snooze|Retry|Bury|Cancel)\b")
 CANCELLED_WHILE_RUNNING = "cancelled while running"
 _SHOWN = 100
 """The number of characters shown of a wrong return value."""
@@ -244,7 +247,16 @@ def _instant(delivery: Delivery, header: str) -> datetime | None:
 
 def failure_of(error: BaseException) -> Failure:
     """Convert an error into a failure that is safe to store."""
-    return Failure(_kind(error), described(error), _trace(error))
+    return Failure(_kind(error), described(error) + _hint(error), _trace(error))
+
+
+def _hint(error: BaseException) -> str:
+    """Return what to write, for an outcome that the handler raised: it is a value, so Python raises a TypeError."""
+    if type(error) is not TypeError or str(error) != _NO_EXCEPTION:
+        return ""
+    last = traceback.extract_tb(error.__traceback__, limit=-1)
+    raised = _RAISED.search(last[0].line or "") if last else None
+    return "" if raised is None else f": an outcome is returned, not raised, so write `return {raised[1]}(…)`"
 
 
 def reported(error: str) -> Failure:

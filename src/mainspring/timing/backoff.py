@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import ParamSpec
 
 from mainspring.timing.duration import Duration, duration
+from mainspring.vocabulary import option_advice
 
 _FLOOR = timedelta(seconds=1)
 Exceptions = tuple[type[BaseException], ...]
+OneOrMore = type[BaseException] | Exceptions
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,22 @@ class RetryPolicy:
         return replace(self, budget=duration(budget, of="budget"))
 
 
+def _explained(make: Callable[P, RetryPolicy]) -> Callable[P, RetryPolicy]:
+    """Let an unknown option raise an error that names the one to write."""
+    known = [name for name in make.__annotations__ if name not in ("waits", "return")]
+
+    @functools.wraps(make)
+    def explained(*args: P.args, **options: P.kwargs) -> RetryPolicy:
+        for name in options:
+            if name not in known:
+                advice = option_advice(name, known) or f"it accepts {', '.join(known)}"
+                raise TypeError(f"{make.__name__}(…) has no option {name!r}: {advice}")
+        return make(*args, **options)
+
+    return explained
+
+
+@_explained
 def exponential(
     first: Duration = "1s",
     *,
@@ -75,8 +96,8 @@ def exponential(
     attempts: int = 15,
     jitter: float = 0.1,
     budget: Duration | None = None,
-    retry_on: Exceptions = (),
-    give_up_on: Exceptions = (),
+    retry_on: OneOrMore = (),
+    give_up_on: OneOrMore = (),
 ) -> RetryPolicy:
     """Wait ``first``, then ``factor`` times as long each time, at most ``cap``; give up after ``attempts``."""
     start, ceiling = duration(first, of="first"), duration(cap, of="cap")
@@ -96,12 +117,13 @@ def exponential(
     return _policy("exponential", wait, jitter, budget, retry_on, give_up_on)
 
 
+@_explained
 def intervals(
     *waits: Duration | float,
     jitter: float = 0.0,
     budget: Duration | None = None,
-    retry_on: Exceptions = (),
-    give_up_on: Exceptions = (),
+    retry_on: OneOrMore = (),
+    give_up_on: OneOrMore = (),
 ) -> RetryPolicy:
     """Wait exactly these times, one after another; plain numbers are seconds. One more attempt than waits."""
     delays = tuple(
@@ -116,6 +138,7 @@ def intervals(
     return _policy("intervals", wait, jitter, budget, retry_on, give_up_on)
 
 
+@_explained
 def proportional(
     share: float = 0.1,
     *,
@@ -123,8 +146,8 @@ def proportional(
     attempts: int = 15,
     jitter: float = 0.0,
     budget: Duration | None = None,
-    retry_on: Exceptions = (),
-    give_up_on: Exceptions = (),
+    retry_on: OneOrMore = (),
+    give_up_on: OneOrMore = (),
 ) -> RetryPolicy:
     """Wait ``share`` of the original delay times the attempt, at least a second, at most ``cap``."""
     ceiling = duration(cap, of="cap")
@@ -143,8 +166,8 @@ def _policy(
     wait: Callable[[int, timedelta], timedelta | None],
     jitter: float,
     budget: Duration | None,
-    retry_on: Exceptions,
-    give_up_on: Exceptions,
+    retry_on: OneOrMore,
+    give_up_on: OneOrMore,
 ) -> RetryPolicy:
     if not 0 <= jitter <= 1:
         raise ValueError(f"jitter={jitter!r} is a share between 0 and 1")
@@ -152,7 +175,7 @@ def _policy(
     return RetryPolicy(name, wait, jitter, limit, _kinds(retry_on, "retry_on"), _kinds(give_up_on, "give_up_on"))
 
 
-def _kinds(kinds: Exceptions | type[BaseException], option: str) -> Exceptions:
+def _kinds(kinds: OneOrMore, option: str) -> Exceptions:
     several = kinds if isinstance(kinds, tuple) else (kinds,)
     for kind in several:
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):

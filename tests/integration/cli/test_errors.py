@@ -64,7 +64,7 @@ REFUSED = [
     (["sql", "--schema", "My-Schema"], "schema='My-Schema' must be"),
     (["demo", "--seconds", "0"], "--seconds 0 must be between 1 and 3600"),
     (["demo", "--file", "shop.py"], "--file shop.py exists: name a new file"),
-    (["worker"], "MODULE:APP is missing"),
+    (["worker"], "no application given: write MODULE:APP"),
     (["worker", "shop"], "'shop' does not name an app: write MODULE:APP, such as shop:app"),
     (["worker", "shop.py:app"], "is a path: write the module's name, such as shop:app"),
     (["worker", "nowhere:app"], "there is no module 'nowhere'"),

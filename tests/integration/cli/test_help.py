@@ -12,6 +12,7 @@ COMMANDS = [
     *(
         [name, "--help"]
         for name in (
+            "init",
             "worker",
             "declare",
             "migrate",
@@ -56,12 +57,11 @@ def test_no_default_is_shown_that_says_nothing(helps: dict[str, str]) -> None:
 
 
 def test_an_application_has_one_name_everywhere(helps: dict[str, str]) -> None:
-    for command in ("worker", "declare"):
-        assert f"Usage: mainspring {command} [OPTIONS] MODULE:APP\n" in helps[command]
-    for command in ("worker", "declare", "doctor"):
+    for command in ("worker", "declare", "doctor", "health", "migrate", "top"):
+        assert f"Usage: mainspring {command} [OPTIONS] [MODULE:APP]\n" in helps[command]
         assert re.search(r"│ [* ] +MODULE:APP |│ MODULE:APP ", helps[command]), command
         assert "SPEC" not in helps[command]
-    assert "--app MODULE:APP" in helps["doctor"]
+        assert "--app MODULE:APP" in helps[command]
 
 
 def test_the_usage_of_a_command_names_its_arguments(helps: dict[str, str]) -> None:

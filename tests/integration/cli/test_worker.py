@@ -16,7 +16,7 @@ def test_a_worker_handles_what_is_published_and_ends_on_sigterm(shell: Shell, an
     with shell.started("worker", "shop:app", anew=anew) as worker:
         ready = line_with(worker, "ready")
         shell("publish", "orders.placed", '{"id": 7}', *APP)
-        handled = line_with(worker, "receipt")
+        handled = line_with(worker, "receipt 7")
 
         ended = stop(worker)
 
@@ -75,3 +75,35 @@ def test_a_worker_whose_module_configures_logging_is_left_alone(shell: Shell) ->
 
     assert worker.wait(PATIENCE) == 0
     assert "LOUD SIGTERM" in ended.err
+
+
+def test_a_worker_prints_its_database_groups_and_schedules_and_what_it_skips(shell: Shell) -> None:
+    (shell.directory / "jobs.py").write_text(
+        "from shop import app\n\n\n"
+        "@app.recurring('0 9 * * mon-fri', timezone='Europe/Berlin')\nasync def report() -> None: ...\n\n\n"
+        "@app.recurring('0 3 * * *')\nasync def sweep() -> None: ...\n"
+    )
+    app = ("--app", "jobs:app")
+    shell("declare", "jobs:app")
+    shell("groups", "pause", "send_receipt", "--reason", "the printer\nmoves", *app)
+    shell("schedules", "pause", "sweep", *app)
+
+    with shell.started(
+        "worker", "jobs:app", *(f"-g{group}" for group in ("send_receipt", "report", "sweep"))
+    ) as worker:
+        said = "".join(line_with(worker, word) for word in ("ready", *["  "] * 7))
+        stop(worker)
+
+    _, *lines = said.splitlines()
+    assert lines[:3] == [
+        "  database   shop.db, tables of mainspring",
+        "  groups     send_receipt (orders.placed), report (sent to it alone), sweep (sent to it alone)",
+        "  schedules  report (0 9 * * mon-fri, Europe/Berlin)",
+    ]
+    assert lines[3:5] == [
+        "  skipped    group analytics: not named by --group",
+        "             group expire: not named by --group",
+    ]
+    assert lines[5].startswith("             group send_receipt: paused by ")
+    assert lines[5].endswith(" (cli): the printer moves")
+    assert lines[6].startswith("             schedule sweep: paused by ")

@@ -284,7 +284,7 @@ def test_a_variable_that_cannot_be_meant_is_named(variable: str, text: str, mess
 def test_a_variable_like_no_other_is_answered_with_all_there_are(tmp_path: Path) -> None:
     (problem,) = read_environment({"MAINSPRING_XYZZY": "s3cret"}, tmp_path).problems
 
-    assert problem.startswith("environment: MAINSPRING_XYZZY is no option. The options are MAINSPRING_URL, MAINSPRING_")
+    assert problem.startswith("environment: MAINSPRING_XYZZY is no option. The options are MAINSPRING_APP, MAINSPRING_")
     assert "s3cret" not in problem
 
 

@@ -192,7 +192,7 @@ def test_without_types_every_error_is_forgiven() -> None:
 
 
 def test_a_single_exception_type_needs_no_tuple() -> None:
-    policy = exponential(retry_on=OSError)  # type: ignore[arg-type]
+    policy = exponential(retry_on=OSError)
 
     assert policy.retry_on == (OSError,)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
-from mainspring.app.blocking import Face, blocking
+from mainspring.app.blocking import Face, Renamed, blocking
 from mainspring.app.consume import signature
 from mainspring.app.consume.backpressure import PendingLimit, serving
 from mainspring.app.consume.batch import compile_batch_call, lone, shown_batch
@@ -149,7 +149,7 @@ class TakingMany(Protocol[T]):
         ...
 
 
-class Consumed(Generic[P, R_co]):
+class Consumed(Renamed, Generic[P, R_co]):
     """A registered handler. Calling it calls the function; ``send`` goes through the database."""
 
     __name__: str

@@ -61,6 +61,7 @@ def read(handler: Callable[..., Any], resolver: Resolver | None = None) -> Shape
     else:
         function, message = handler, None
         _refuse_yielding(function, name)
+        _refuse_method(function, name)
         arguments = read_parameters(function, resolver)
     threaded = not is_async(function)
     payload = next((each for each in arguments if each.source == "payload"), None)
@@ -112,6 +113,22 @@ def _annotation(payload: Argument | None, message: Any, name: str) -> Any:
 def _refuse_yielding(function: Any, name: str) -> None:
     if is_yielding(function):
         raise BadSignature(f"{name} yields: a handler returns its outcome, so write `return` instead of `yield`")
+
+
+def _refuse_method(function: Any, name: str) -> None:
+    """Raise BadSignature for a function of a class: it is registered before there is an object to call it on."""
+    if not inspect.isfunction(function) or next(iter(inspect.signature(function).parameters), "") != "self":
+        return
+    owner, _, own = function.__qualname__.rpartition(".")
+    if not owner or owner.endswith("<locals>"):
+        raise BadSignature(
+            f"{name} takes 'self' and is no method: remove it; a parameter `ctx: Context` is the context"
+        )
+    raise BadSignature(
+        f"{name} is a method, registered before there is an object to call it on: register the method of an object, "
+        f"app.consumer(…)({owner.rpartition('.')[2].lower()}.{own}), or write `class {owner.rpartition('.')[2]}"
+        "(Consumer[YourMessage])` with a method `async def consume(self, message, ctx)`"
+    )
 
 
 PAYLOAD, CONTEXT, SCOPE = 0, 1, 2

@@ -6,11 +6,13 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mainspring.app.consume.middleware import LogContext
+from mainspring.app.process.banner import banner
 from mainspring.app.process.supervisor import STARTED, Ending, Supervisor
 from mainspring.runtime.settings import owner_name
 from mainspring.telemetry.logs import Form, lines
@@ -34,13 +36,19 @@ async def announced(
     *,
     migrate: bool = False,
     name: str | None = None,
+    brief: bool | None = None,
 ) -> AsyncIterator[Any]:
-    """Run a worker of the app; ``what`` is its printed name, ``line`` the socket to a parent process."""
+    """Run a worker of the app; ``what`` is its printed name, ``line`` the socket to a parent process.
+
+    ``brief``: print one line without the banner, as one of several processes does [with a line].
+    """
+    is_brief = line is not None if brief is None else brief
     if migrate:
         await app.migrate()
     loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
     async with app.worker(groups=groups or None, name=name) as working:
-        reporting = asyncio.create_task(_report(working, f"{what}, {loop}", line))
+        details = None if is_brief else partial(banner, app, groups)
+        reporting = asyncio.create_task(_report(working, f"{what}, {loop}", line, details))
         try:
             yield working
         finally:
@@ -94,14 +102,17 @@ def log_to_stderr(level: str, form: Form = "text", app: Mainspring | None = None
     logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
-async def _report(working: Any, what: str, line: int | None) -> None:
+async def _report(
+    working: Any, what: str, line: int | None, details: Callable[[], Awaitable[list[str]]] | None
+) -> None:
     if line is not None:
         os.set_inheritable(line, False)  # noqa: FBT003
         with suppress(OSError):  # the parent is gone, which the runner notices
             os.write(line, STARTED)
     while not working.ready:  # noqa: ASYNC110
         await asyncio.sleep(_POLL)  # the database may be down for hours
-    say(f"mainspring worker ready: {what}, process {os.getpid()}")
+    more = [] if details is None else await details()
+    say("\n".join([f"mainspring worker ready: {what}, process {os.getpid()}", *more]))
 
 
 def refused_count(processes: int) -> str | None:

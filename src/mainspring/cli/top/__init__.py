@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from mainspring.app.options import length
 from mainspring.cli.groups import NO_GROUPS, SEE_PARKED, parked_in_words
 from mainspring.cli.output import Column, print_json, print_line, print_table, stdout, when
-from mainspring.cli.target import UNNAMED, Json, Target
+from mainspring.cli.target import UNNAMED, Json, Spec, Target
 from mainspring.model.errors import StorageError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _TICK = 1.0
 _KEYS_AT_ONCE = 64
 
 
-async def top(*, every: str = "1s", target: Target = UNNAMED, json: Json = False) -> None:
+async def top(app: Spec | None = None, /, *, every: str = "1s", target: Target = UNNAMED, json: Json = False) -> None:
     """Watch groups, workers, schedules and failures live; q quits, p pauses the view.
 
     Prints once if the output is not a terminal, or with --json.
@@ -45,7 +45,7 @@ async def top(*, every: str = "1s", target: Target = UNNAMED, json: Json = False
     pause = length(every, "every", least=_LEAST, most=_MOST).total_seconds()
     from mainspring.cli.top.picture import Watcher
 
-    async with target.opened() as opened:
+    async with target.of(app).opened() as opened:
         watcher = Watcher(opened)
         if json:
             print_json(await watcher.picture())

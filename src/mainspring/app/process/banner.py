@@ -1,0 +1,98 @@
+"""What a worker prints once it is ready: its database, its groups and schedules, and what it skips, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from mainspring.app.schedule.view import ScheduleView
+from mainspring.model.errors import MainspringError
+from mainspring.model.views import GroupView
+
+if TYPE_CHECKING:
+    from mainspring.app.mainspring import Mainspring
+
+_MOST = 20
+"""How many groups or schedules are named; the rest are counted."""
+_WIDTH = 11
+_LONGEST = 200
+"""The number of characters shown of an operator's reason."""
+
+
+async def banner(app: Mainspring, groups: Collection[str] | None = None) -> list[str]:
+    """Return the lines for a worker of these groups [all]. Without its database, only what the code says."""
+    # Same package: no other module needs the address, which may hold a password.
+    shown, consumers = app._address.shown, list(app._consumers)  # noqa: SLF001
+    named = {groups} if isinstance(groups, str) else set(groups or ())
+    paused, schedules = await _read(app)
+    served = [each for each in consumers if not named or each.group in named]
+    topics = {each.group: ", ".join(each.topics) or "sent to it alone" for each in served}
+    skipped = [
+        *(f"group {each.group}: not named by --group" for each in consumers if each not in served),
+        *(
+            f"group {name}: paused{_by(paused[name].paused_by, paused[name].pause_reason)}"
+            for name in topics
+            if name in paused
+        ),
+        *(f"schedule {each.name}: {why}" for each in schedules if (why := _stopped(each)) is not None),
+    ]
+    rhythms = {each.name: _rhythm(each) for each in schedules if _stopped(each) is None}
+    return [
+        *_lines("database", [f"{shown}, tables of {app.options.tables}"]),
+        *_lines("groups", [_listed(topics)]),
+        *_lines("schedules", [_listed(rhythms)] if rhythms else []),
+        *_lines("skipped", skipped),
+    ]
+
+
+async def _read(app: Mainspring) -> tuple[dict[str, GroupView], list[ScheduleView]]:
+    """Return the paused groups by name, and the app's schedules."""
+    try:
+        roster, schedules = await app.stats.roster(), await app.schedules.list(app=app.options.name)
+    except MainspringError:  # it is logged where the worker needs it
+        return {}, []
+    return {each.name: each for each in roster.groups if each.paused_at is not None}, schedules
+
+
+def _stopped(schedule: ScheduleView) -> str | None:
+    """Return why this schedule does not fire; None if it does."""
+    match schedule.state:
+        case "active":
+            return None
+        case "paused":
+            return f"paused{_by(schedule.paused_by, schedule.pause_reason)}"
+        case "frozen":
+            return f"frozen{_by(schedule.frozen_by, schedule.freeze_reason)}"
+        case "broken":
+            return f"broken: {_safe(schedule.problem)}"
+        case "retired":
+            return "its code is gone"
+        case "finished":
+            return "it has no occurrence left"
+
+
+def _by(actor: str | None, reason: str | None) -> str:
+    """Return who stopped it and why, as far as that is known."""
+    return ("" if not actor else f" by {_safe(actor)}") + ("" if not reason else f": {_safe(reason)}")
+
+
+def _rhythm(schedule: ScheduleView) -> str:
+    # An interval has no zone.
+    return schedule.rhythm if schedule.rhythm.startswith("every") else f"{schedule.rhythm}, {schedule.timezone}"
+
+
+def _listed(named: dict[str, str]) -> str:
+    shown = [f"{name} ({what})" for name, what in list(named.items())[:_MOST]]
+    more = len(named) - len(shown)
+    return ", ".join(shown) + (f", and {more} more" if more else "")
+
+
+def _lines(title: str, lines: Sequence[str]) -> Iterator[str]:
+    for place, line in enumerate(lines):
+        yield f"  {title if place == 0 else '':<{_WIDTH}}{line}"
+
+
+def _safe(text: str | None) -> str:
+    """Return an operator's text on one line, without control characters."""
+    shown = " ".join((text or "").split())[:_LONGEST]
+    return "".join(each if each.isprintable() else "?" for each in shown)

@@ -1,0 +1,263 @@
+"""Words of other libraries, and what to write here instead: one table for options, methods and the command line.
+
+It is read only where a word is rejected anyway. A word that Mainspring has itself never gets here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+_CONSUMER = "@app.consumer(…)"
+_PUBLISH = "publish(…) or send(…)"
+_RECURRING = "@app.recurring(…)"
+_APP = "Mainspring(…)"
+_POLICY = "exponential(…)"
+
+
+class _Row(NamedTuple):
+    """One thing that other libraries call by several names."""
+
+    marker: str
+    """An option of ours: the row is about the calls that have it."""
+    where: str
+    """One of these calls, for a word that was given to another."""
+    advice: str
+    words: str
+
+
+_OPTIONS = (
+    # how a failure is retried
+    _Row(
+        "retry",
+        _CONSUMER,
+        "write retry=exponential(attempts=5), which counts the first attempt too",
+        "max_retries retries max_tries max_attempts attempts tries num_retries retry_count retry_limit",
+    ),
+    _Row(
+        "retry",
+        _CONSUMER,
+        "write retry=exponential('1s', cap='10m'), or retry=intervals('5s', '1m', '10m')",
+        "backoff retry_backoff retry_backoff_max retry_delay retry_delays retry_intervals retry_jitter retry_policy "
+        "default_retry_delay min_backoff max_backoff max_delay",
+    ),
+    _Row(
+        "retry",
+        _CONSUMER,
+        "write retry=exponential(retry_on=ConnectionError)",
+        "autoretry_for retry_on retry_for retry_exceptions retry_when",
+    ),
+    _Row(
+        "retry",
+        _CONSUMER,
+        "write retry=exponential(give_up_on=KeyError)",
+        "give_up_on dont_autoretry_for throws no_retry_on non_retryable",
+    ),
+    _Row(
+        "attempts",
+        _POLICY,
+        "write attempts=5, which counts the first attempt too",
+        "max_retries retries max_tries max_attempts tries num_retries retry_count retry_limit times",
+    ),
+    _Row("cap", _POLICY, "write cap='10m'", "max_delay max_interval max_backoff max_wait maximum ceiling max"),
+    _Row(
+        "first",
+        _POLICY,
+        "give the first wait first, as in exponential('1s')",
+        "initial initial_delay initial_interval base base_delay min_backoff delay min start interval",
+    ),
+    _Row("factor", _POLICY, "write factor=2.0", "multiplier backoff backoff_factor backoff_coefficient exponent"),
+    _Row("retry_on", _POLICY, "write retry_on=ConnectionError", "exceptions autoretry_for retry_for on"),
+    _Row("budget", _POLICY, "write budget='30m'", "max_time max_elapsed max_duration deadline timeout total"),
+    # when and how one message is delivered
+    _Row(
+        "delay", _PUBLISH, "write delay='10s'", "countdown delay_seconds delay_ms defer_by _defer_by enqueue_in run_in"
+    ),
+    _Row(
+        "at",
+        _PUBLISH,
+        "write at=…, an aware datetime",
+        "eta run_at run_date scheduled_at schedule_at scheduled_for defer_until _defer_until enqueue_at not_before",
+    ),
+    _Row(
+        "expires", _PUBLISH, "write expires='1h'", "ttl expiration expire expires_in expires_at discard_after expires"
+    ),
+    _Row(
+        "message_id",
+        _PUBLISH,
+        "write message_id=…: the same one again stores nothing",
+        "task_id job_id _job_id idempotency_key dedup_id deduplication_id",
+    ),
+    _Row(
+        "unique",
+        _PUBLISH,
+        "write unique='key' with key='order:7', or unique='payload'",
+        "unique_key dedupe dedupe_key lock queueing_lock singleton unique_for once",
+    ),
+    _Row("key", _PUBLISH, "write key='order:7'", "partition_key ordering_key message_group_id key"),
+    _Row("tx", _PUBLISH, "write tx=session", "transaction session connection conn cursor using db db_session tx"),
+    _Row("headers", _PUBLISH, "write headers={'tag': 'web'}", "metadata meta attributes properties tags labels"),
+    _Row(
+        "message_id",
+        _PUBLISH,
+        "the topic comes first: publish('orders.placed', payload); to one consumer: consumer.send(payload)",
+        "queue queue_name topic group routing_key exchange channel subject",
+    ),
+    _Row(
+        "message_id",
+        _PUBLISH,
+        "a message has one payload, the second argument: publish('orders.placed', {'id': 7})",
+        "args kwargs data body",
+    ),
+    _Row("then", "consumer.send(…)", "write then=another_consumer", "link on_success callback next_task then"),
+    _Row("failed", "consumer.send(…)", "write failed=another_consumer", "link_error errback on_error failed"),
+    # how a consumer runs
+    _Row(
+        "transactional",
+        _CONSUMER,
+        "topics come first, @app.consumer('orders.placed'), and the consumer's own name is group='receipts'",
+        "queue queue_name queues topic topics name task_name routing_key exchange channel subject consumer_group",
+    ),
+    _Row(
+        "transactional",
+        _CONSUMER,
+        "annotate a parameter of the handler with Context",
+        "bind pass_context with_context",
+    ),
+    _Row(
+        "transactional",
+        _CONSUMER,
+        "leave it out: a message is settled when its handler has ended, and again by another worker if this one dies",
+        "acks_late ack auto_ack no_ack reject_on_worker_lost ignore_result store_results keep_result",
+    ),
+    _Row(
+        "timeout",
+        _CONSUMER,
+        "write timeout='30s'",
+        "time_limit soft_time_limit hard_time_limit job_timeout execution_timeout max_runtime",
+    ),
+    _Row("rate", _CONSUMER, "write rate='100/1m'", "rate_limit max_rate throttle"),
+    _Row(
+        "concurrency",
+        _CONSUMER,
+        "write concurrency=20, how many run at once in one process",
+        "max_concurrency max_workers workers threads prefetch prefetch_count max_jobs parallelism",
+    ),
+    _Row("global_concurrency", _CONSUMER, "write global_concurrency=3", "concurrency_limit max_running"),
+    _Row("ordered", _CONSUMER, "write ordered=True, and publish with key='order:7'", "fifo sequential serial"),
+    _Row("batch", _CONSUMER, "write batch=100", "batch_size max_batch_size"),
+    _Row("breaker", _CONSUMER, "write breaker=breaker(failures=10, within='1m')", "circuit_breaker"),
+    # when a schedule is due
+    _Row("timezone", _RECURRING, "write timezone='Europe/Berlin'", "tz zone time_zone tzinfo timezone"),
+    _Row(
+        "misfire_after",
+        _RECURRING,
+        "the rhythm comes first: @app.recurring('0 9 * * mon-fri') or @app.recurring(every('90s'))",
+        "cron crontab cron_expression schedule trigger interval every seconds minutes hours",
+    ),
+    _Row("overlap", _RECURRING, "write overlap='skip'", "max_instances no_overlap allow_overlap concurrent"),
+    _Row("misfire", _RECURRING, "write misfire='latest'", "coalesce catchup run_missed"),
+    _Row("misfire_after", _RECURRING, "write misfire_after='5m'", "misfire_grace_time grace_time misfire_threshold"),
+    _Row("start", _RECURRING, "write start=…, an aware datetime", "start_date start_time starts_at begin"),
+    _Row("end", _RECURRING, "write end=…, an aware datetime", "end_date end_time ends_at until"),
+    _Row("misfire_after", _RECURRING, "write payload={'id': 7}", "args kwargs data body"),
+    # an app
+    _Row(
+        "claim_time",
+        _APP,
+        "the database's URL comes first: Mainspring('postgresql://…')",
+        "broker broker_url backend result_backend database database_url db_url dsn conninfo redis_url engine",
+    ),
+    _Row("claim_time", _APP, "write claim_time='30s'", "visibility_timeout ack_timeout lease_time heartbeat"),
+    _Row("claim_time", _APP, "write grace='25s'", "shutdown_timeout graceful_timeout stop_timeout"),
+    _Row("claim_time", _APP, "write idle_poll='5s'", "poll_interval polling_interval fetch_interval"),
+    _Row("claim_time", _APP, "write preset='development'", "debug dev environment"),
+)
+
+
+def option_advice(word: str, known: Collection[str]) -> str | None:
+    """Return what to write for a foreign word, given to a call with these options; None for an unknown word."""
+    rows = [row for row in _OPTIONS if word in row.words.split()]
+    own = next((row for row in rows if row.marker in known), None)
+    if own is not None:
+        return own.advice
+    return f"{rows[0].advice}, in {rows[0].where}" if rows else None
+
+
+_CONSUMING = "@app.consumer('orders.placed') above the handler"
+_PUBLISHING = "await app.publish('orders.placed', payload), or await consumer.send(payload) to one consumer"
+_RHYTHM = "@app.recurring('0 9 * * mon-fri') above the handler"
+_OPENING = "async with app: …, or app.sync.publish(…) in blocking code, which opens by itself"
+_RUNNING = "app.run(), or `mainspring worker shop:app`"
+
+_METHODS: dict[str, dict[str, str]] = {
+    "Mainspring": {
+        "task job actor shared_task subscriber handler listener": _CONSUMING,
+        "periodic_task cron scheduled repeat_every scheduled_job": _RHYTHM,
+        "send send_task enqueue emit dispatch defer add_job produce apply_async delay": _PUBLISHING,
+        "start serve worker_main main": _RUNNING,
+        "beat scheduler": f"{_RUNNING}: every worker runs the schedules",
+        "conf settings": "app.options, and Mainspring(…, option=…) to set them",
+        "open connect close init startup shutdown": _OPENING,
+        "autodiscover_tasks discover scan": "app.include('shop.consumers')",
+        "lock": "async with app.leases.hold('name')",
+    },
+    "Consumed": {
+        "delay enqueue defer defer_async kiq submit perform_async queue": (
+            "await {name}.send(payload), or {name}.sync.send(payload) in blocking code"
+        ),
+        "apply_async send_with_options options kicker configure schedule": (
+            "await {name}.send(payload, delay='10s'), or at=…, priority=…, key=…"
+        ),
+        "s si signature pipe chain link": "await {name}.send(payload, then=another_consumer)",
+        "fn original call_local apply": "{name}(…), which calls the function itself, or {name}.function",
+        "retry": "return Retry('5m', 'why') in the handler",
+    },
+}
+
+
+def method_advice(kinds: Iterable[str], word: str, name: str) -> str | None:
+    """Return what to write for a foreign method of the object ``name`` of these classes; None for an unknown one."""
+    known = (entry for kind in kinds for entry in _METHODS.get(kind, {}).items())
+    advice = next((advice for words, advice in known if word in words.split()), None)
+    return None if advice is None else advice.format(name=name)
+
+
+_FLAGS = {
+    "--concurrency -c --threads --autoscale --pool -P --prefetch": (
+        "how many run at once is an option of each consumer, @app.consumer(…, concurrency=20); --processes 4 runs four "
+        "processes"
+    ),
+    "--workers -w --num-workers": "write --processes 4",
+    "-A --application": "write the application after the command, `mainspring worker shop:app`, or --app shop:app",
+    "-Q --queues --queue -q --groups": "write --group NAME, once for each group",
+    "--loglevel -l --verbose -v --log": "write --log-level debug",
+    "-B --beat --scheduler": "leave it out: every worker runs the schedules",
+    "--watch --autoreload": "write --reload",
+    "--database --db --dsn --broker": "write --url URL",
+    "--tz --zone": "write --timezone ZONE",
+    "--countdown": "write --delay 10s",
+    "--eta": "write --at 2030-01-31T09:00:00+01:00",
+}
+_COMMANDS = {
+    "beat scheduler": "`mainspring worker MODULE:APP` runs the schedules too",
+    "run start work consume serve": "write `mainspring worker MODULE:APP`",
+    "flower web ui monitor admin": "write `mainspring dashboard MODULE:APP`",
+    "status inspect ping check": "write `mainspring health`, `mainspring top` or `mainspring doctor`",
+    "send enqueue push call emit": "write `mainspring publish TOPIC JSON`",
+    "jobs tasks queue queues": "write `mainspring messages list` or `mainspring groups list`",
+    "failed dlq retry": "write `mainspring dead list`, then `mainspring dead revive`",
+    "upgrade initdb setup db": "write `mainspring migrate`",
+    "new scaffold startproject": "write `mainspring init`",
+    "cancel show list": "write `mainspring messages` before it",
+}
+
+
+def flag_advice(flag: str) -> str | None:
+    """Return what to write for a foreign option of the command line; None for an unknown one."""
+    return next((advice for flags, advice in _FLAGS.items() if flag in flags.split()), None)
+
+
+def command_advice(word: str) -> str | None:
+    """Return what to write for a foreign command; None for an unknown one."""
+    return next((advice for words, advice in _COMMANDS.items() if word in words.split()), None)
