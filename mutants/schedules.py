@@ -178,4 +178,40 @@ MUTANTS: list[Mutant] = [
         becomes="{column} <= ?3",
         caught_by="tests/integration/sqlite/test_mending.py",
     ),
+    # --- what its runs are told ------------------------------------------------------------------------------
+    Mutant(
+        "a header about retries counts on a message that no schedule has published",
+        file="runtime/handler.py",
+        was="        if delivery.schedule is None:\n            return self.retry\n",
+        becomes="",
+        caught_by="tests/unit/runtime/test_scheduled_runs.py",
+    ),
+    Mutant(
+        "a dead letter of a schedule replaces those of every group",
+        file="storage/postgres/sql/verdicts.sql",
+        was="                  AND group_name = latest.group_name\n",
+        becomes="",
+        caught_by="tests/contract/test_repeated_deaths.py",
+    ),
+    Mutant(
+        "a dead letter of a schedule replaces runs that were asked for",
+        file="storage/sqlite/sql/verdicts.sql",
+        was="AND e.schedule IS NOT NULL AND NOT e.manual AND",
+        becomes="AND e.schedule IS NOT NULL AND",
+        caught_by="tests/contract/test_repeated_deaths.py",
+    ),
+    Mutant(
+        "what follows an occurrence is stored a second time with it",
+        file="storage/portable/timetable.py",
+        was="for join in (each.join for each in fresh if",
+        becomes="for join in (each.join for each in occurrences if",
+        caught_by="tests/contract/test_occurrences.py",
+    ),
+    Mutant(
+        "an occurrence whose condition is not met fires",
+        file="runtime/schedules/decisions.py",
+        was="    fit = _fitting(plan, due, times) if is_met else _Fit()\n",
+        becomes="    fit = _fitting(plan, due, times)\n",
+        caught_by="tests/runtime/test_conditions.py",
+    ),
 ]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mainspring.app.page import Page
     from mainspring.app.queue.item import ExtendedItems, Item, SettledItems
     from mainspring.app.queue.queue import Queue, SyncQueue
+    from mainspring.app.schedule.occurrence import OnceOptions, ScheduleOptions
     from mainspring.app.schedule.recurring import RecurringOptions
     from mainspring.app.schedule.timing import TimingOptions
     from mainspring.app.schedule.view import ScheduleView
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         GroupView,
         MessageView,
         Roster,
+        RunTimes,
         RunView,
         Tally,
         WorkerView,
@@ -125,6 +127,7 @@ __all__ = [
     "MessageView",
     "Middleware",
     "MsgpackCodec",
+    "OnceOptions",
     "Options",
     "Outgoing",
     "Page",
@@ -146,7 +149,9 @@ __all__ = [
     "RetryPolicy",
     "Revived",
     "Roster",
+    "RunTimes",
     "RunView",
+    "ScheduleOptions",
     "ScheduleView",
     "SearchPage",
     "SendOptions",
@@ -192,6 +197,7 @@ _HOMES = {
     "mainspring.app.fanout.coordinator": ("PlannedWindow",),
     "mainspring.app.queue.item": ("ExtendedItems", "Item", "SettledItems"),
     "mainspring.app.queue.queue": ("Queue", "SyncQueue"),
+    "mainspring.app.schedule.occurrence": ("OnceOptions", "ScheduleOptions"),
     "mainspring.app.schedule.recurring": ("RecurringOptions",),
     "mainspring.app.schedule.view": ("ScheduleView",),
     "mainspring.testing.kit": ("Testing",),
@@ -214,6 +220,7 @@ _HOMES = {
         "GroupView",
         "MessageView",
         "Roster",
+        "RunTimes",
         "RunView",
         "Tally",
         "WorkerView",

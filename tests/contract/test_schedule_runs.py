@@ -5,14 +5,15 @@ import pytest
 from mainspring.model.message import Draft
 from mainspring.model.retention import Retention
 from mainspring.model.search import DeadSelection
-from mainspring.model.verdict import DONE, Bury, Retry, Verdict
-from mainspring.model.views import RunView, Source
+from mainspring.model.verdict import DONE, Bury, Cancel, Retry, Verdict
+from mainspring.model.views import RunTimes, RunView, Source
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
     DAY,
     HOUR,
     MINUTE,
     NOON,
+    SECOND,
     bury_one,
     claim,
     claim_one,
@@ -233,3 +234,21 @@ async def test_a_reaped_run_is_of_the_schedule(storage: Storage) -> None:
 
     (run,) = await of_schedule(storage)
     assert (run.status, run.kind, run.source) == ("dead", "poison", "schedule")
+
+
+@pytest.mark.psycopg
+async def test_how_long_the_latest_runs_took_is_found(storage: Storage) -> None:
+    verdicts: list[Verdict] = [*[DONE] * 98, Retry(DAY, failure()), Bury(failure())]
+    for number, verdict in enumerate(verdicts, start=1):
+        await publish(storage, draft(group="mailer", schedule=NAME))
+        await settle(storage, await claim_one(storage), verdict, keep="all", took=number * SECOND)
+    await publish(storage, draft(group="mailer", schedule=NAME), draft(group="mailer", schedule="another"))
+    for delivery in await claim(storage):
+        await settle(storage, delivery, Cancel(), keep="all", took=HOUR)
+
+    found = await storage.ledger.run_times(NAME, 1000)
+    last = await storage.ledger.run_times(NAME, 1)
+
+    assert found == RunTimes(100, 50 * SECOND, 95 * SECOND, 99 * SECOND, 100 * SECOND)
+    assert last == RunTimes(1, *[100 * SECOND] * 4)
+    assert await storage.ledger.run_times("another", 1000) is None

@@ -59,9 +59,10 @@ async def test_what_is_due_is_published_and_goes_on(storage: Storage) -> None:
 async def test_what_the_policies_let_go_is_counted(storage: Storage) -> None:
     await keep(storage, schedule(missed=1))
 
-    found = await look(storage, lambda _due, _now: ScheduleAdvance(NOON, None, missed=3, skipped=2))
+    advance = ScheduleAdvance(NOON, None, missed=3, skipped=2)
+    found = await look(storage, lambda _due, _now: advance)
 
-    assert found == ScheduleTick(moved=1)
+    assert found == ScheduleTick(moved=1, dropped=((NAME, advance),))
     row = await kept(storage)
     assert (row.next_at, row.fired, row.missed, row.skipped) == (None, 0, 4, 2)
 

@@ -102,8 +102,10 @@ verdicts: st.SearchStrategy[Verdict] = st.one_of(
     st.builds(Bury, failures),
     st.builds(Cancel, st.none() | st.just("obsolete")),
 )
-Settling = tuple[Verdict, Keep, timedelta]
-settlings: st.SearchStrategy[Settling] = st.tuples(verdicts, keeps, st.sampled_from([timedelta(), SECOND, 3 * HOUR]))
+Settling = tuple[Verdict, Keep, timedelta, bool, bool]
+settlings: st.SearchStrategy[Settling] = st.tuples(
+    verdicts, keeps, st.sampled_from([timedelta(), SECOND, 3 * HOUR]), st.just(False), st.booleans()
+)
 
 declarations = st.lists(
     st.builds(

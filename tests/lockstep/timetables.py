@@ -115,9 +115,9 @@ class Timetabled(Twins):
     def hold(self, group: str, limit: int) -> None:
         self.take([ClaimRequest(group, limit, ALL_LEVELS)], drawing.HOUR)
 
-    @rule(verdict=verdicts, count=st.sampled_from([1, 1000]))
-    def finish(self, verdict: Verdict, count: int) -> None:
-        self.settle_pairs([(pair, (verdict, "all", timedelta())) for pair in self.claims[-count:]])
+    @rule(verdict=verdicts, count=st.sampled_from([1, 1000]), replaces=st.booleans())
+    def finish(self, verdict: Verdict, count: int, replaces: bool = True) -> None:
+        self.settle_pairs([(pair, (verdict, "all", timedelta(), False, replaces)) for pair in self.claims[-count:]])
         del self.claims[-count:]
 
     @rule(verdict=verdicts, times=st.integers(1, 3), app=apps)

@@ -198,7 +198,7 @@ def test_a_function_that_tells_holidays_is_no_coroutine() -> None:
         return True
 
     layers = {"rhythm": "0 3 * * *", "holidays": [f"{CODE}closed"]}
-    plan = read_plan(layers, {"holidays": (closed,)})  # type: ignore[dict-item]
+    plan = read_plan(layers, {"holidays": (closed,)})
 
     with pytest.raises(CannotPlan, match="which was not awaited"):
         plan.next(datetime(2026, 1, 1, tzinfo=UTC))

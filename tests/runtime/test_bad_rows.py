@@ -46,10 +46,10 @@ async def test_a_row_that_cannot_be_followed_stops_no_other(
 
 
 async def test_whatever_goes_wrong_with_a_row_is_its_own(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(plan: Any, due: Any, now: Any, counted: int) -> Any:
+    def fails(plan: Any, due: Any, now: Any, counted: int, **options: Any) -> Any:
         if due.schedule.name == "bad":
             raise OverflowError("date value out of range")
-        return decide(plan, due, now, counted)
+        return decide(plan, due, now, counted, **options)
 
     monkeypatch.setattr(scheduler, "decide", fails)
     await scene.put("bad")

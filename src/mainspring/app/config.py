@@ -24,6 +24,7 @@ from mainspring.app.options import (
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Keep
 from mainspring.model.retention import Kind, Retention
+from mainspring.model.schedule import UNLIMITED, DeadLetters
 from mainspring.timing.duration import Duration, spell
 
 Topics = Mapping[str, Mapping[Kind, timedelta | None]]
@@ -123,6 +124,11 @@ def _age(value: object, option: str, *, ends: bool = False, least: timedelta = t
         raise BadOption(str(error) if ends else f"{error}, or {FOREVER!r}") from None
 
 
+def time_limit(value: object, option: str) -> timedelta | None:
+    """Read a limit of time; "none" is none."""
+    return None if value is None or value == UNLIMITED else length(value, option, least=timedelta(milliseconds=1))
+
+
 Preset = Literal["production", "development"]
 KEEPS: tuple[Keep, ...] = ("all", "failures", "none")
 _SECOND = timedelta(seconds=1)
@@ -150,6 +156,10 @@ class AppOptions(TypedDict, total=False):
     """The longest an idle worker sleeps before it polls again ["5s"]."""
     timeout: Duration | None
     """The time limit of handlers that name none ["30m"]."""
+    recurring_timeout: Duration | None
+    """The time limit of recurring functions that name none ["12h"]; None or "none": none."""
+    dead: DeadLetters | None
+    """Which dead letters of a schedule are kept per group: the latest, which counts earlier ones, or all ["latest"]."""
     keep: Keep | None
     """How much history deliveries leave ["failures"; "all" in development]."""
     preset: Preset | None
@@ -197,6 +207,8 @@ class Options:
         default=5 * _SECOND, metadata=_by(length, least=_SECOND / 100, most=timedelta(minutes=5))
     )
     timeout: timedelta = field(default=timedelta(minutes=30), metadata=_by(length, least=_SECOND / 1000))
+    recurring_timeout: timedelta | None = field(default=timedelta(hours=12), metadata=_by(time_limit))
+    dead: DeadLetters = field(default="latest", metadata=_by(choice, allowed=get_args(DeadLetters)))
     keep: Keep = field(default="failures", metadata=_by(choice, allowed=KEEPS))
     preset: Preset = field(default="production", metadata=_by(choice, allowed=get_args(Preset)))
     retention: Retention = field(default_factory=Retention)
@@ -241,6 +253,8 @@ class Options:
 
 def _arguments(options: Mapping[str, object]) -> dict[str, Setting]:
     values = {name: READERS[name](value) for name, value in given(options).items()}
+    if "recurring_timeout" in options:
+        values.setdefault("recurring_timeout", None)  # here None is a value: no limit
     retention = values.pop("retention", None)
     if retention is not None:
         # It has a value for every field, so it sets all of them.

@@ -66,7 +66,7 @@ class Registry:
         """The schedules of code and configuration, imported by an app that has some."""
         from mainspring.app.schedule.recurring import Recurrences
 
-        return Recurrences(self._envelope, self._options.schedules)
+        return Recurrences(self._envelope, self._consumers, self._options.schedules)
 
     @property
     def known_recurrences(self) -> Recurrences | None:
@@ -128,6 +128,8 @@ class Registry:
 
     def recurring(self, rhythm: RhythmOption, options: RecurringOptions) -> Registrar:
         """See ``Mainspring.recurring``."""
+        from mainspring.app.schedule.recurring import SHARED
+
         recurrences = self.recurrences
         recurrences.check(rhythm, options)
         topics = recurrences.topics(options)
@@ -138,18 +140,20 @@ class Registry:
                 raise Misuse("a schedule was registered while a worker runs: import its module before app.worker()")
             plain: Any = function.function if isinstance(function, Consumed) else function
             registration = self._consumers.of(plain)
+            shares = registration is not None
             if registration is None:
-                registration = self._consumers.register(plain, topics, own, recurring=True)
+                keyed = options.get("key") is not None
+                registration = self._consumers.register(plain, topics, own, recurring=True, keyed=keyed)
             elif topics:
                 raise BadOption(
                     f"{registration.name} is registered by the decorator below, and so an occurrence goes to it alone: "
                     f"leave out mode= and topic=. To let every group of {topics[0]!r} receive it, write "
                     f"@app.recurring(…, topic={topics[0]!r}) above a function of its own, which receives it too"
                 )
-            elif own:
-                names = ", ".join(f"{option}=" for option in sorted(own))
+            elif others := own.keys() - SHARED:
+                names = ", ".join(f"{option}=" for option in sorted(others))
                 raise BadOption(f"{registration.name} is registered by the decorator below: give {names} there")
-            recurrences.add(rhythm, options, registration)
+            recurrences.add(rhythm, options, registration, shares=shares)
             return self._consumed(plain, registration)
 
         return cast("Registrar", register)

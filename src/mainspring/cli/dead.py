@@ -64,6 +64,7 @@ _COLUMNS: Columns[DeliveryView] = (
     Column("topic", lambda each: each.topic, elastic=True, spare=True),
     Column("died", lambda each: each.buried_at, right=True),
     Column("attempts", lambda each: each.attempt, right=True, spare=True),
+    Column("repeats", lambda each: f"{each.repeats:,}" if each.repeats else "", right=True),
     Column("error", lambda each: first_line(each.error), elastic=True),
     Column("kind", lambda each: each.kind, spare=True),
     Column("payload", lambda each: each.preview, elastic=True, spare=True),

@@ -299,6 +299,8 @@ def _print_deliveries(message: MessageView) -> None:
         if each.error:
             heading(f"why it is dead in {each.group}")
             print_line(each.error)
+        if each.repeats:
+            print_line(f"It has replaced {many(each.repeats, 'dead letter')} of earlier occurrences of its schedule.")
 
 
 def _print_runs(message: MessageView) -> None:

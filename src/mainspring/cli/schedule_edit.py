@@ -13,7 +13,8 @@ from cyclopts import App, Parameter
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.message.envelope import MISSING
 from mainspring.app.options import refuse_unknown
-from mainspring.app.schedule.timing import TIMING, read_timing
+from mainspring.app.schedule.occurrence import OPTIONS
+from mainspring.app.schedule.timing import read_timing
 from mainspring.cli import schedules
 from mainspring.cli.errors import Refused
 from mainspring.cli.options import JsonText, Yes, confirm, read_json
@@ -32,7 +33,7 @@ from mainspring.cli.schedules import (
     zone_of,
 )
 from mainspring.cli.target import UNNAMED, Json, Target, operator
-from mainspring.model.schedule import Misfire, Overlap
+from mainspring.model.schedule import DeadLetters, Misfire, Overlap
 
 app: App = schedules.app
 """The group of commands ``schedules``: importing this module adds the commands below."""
@@ -46,6 +47,7 @@ _SHOWN = 3
 _Time = Annotated[datetime | None, Parameter(metavar="TIME")]
 _Duration = Annotated[str | None, Parameter(metavar="DURATION")]
 _Days = Annotated[str | None, Parameter(metavar="DAYS")]
+_Group = Annotated[str | None, Parameter(metavar="GROUP")]
 
 
 @app.command
@@ -184,12 +186,31 @@ class Edits:
         Days on which it is not due: 'sat,sun', '2026-12-25', a country such as DE or DE-BY; '' for none.
     workdays
         The only days on which it is due: 'mon-fri', '2026-12-24'; '' for all.
+    only_if
+        'queue empty' for a group that has nothing ready or running; '' for no condition.
     day_match
         Whether a day must match both day fields of the expression, or either.
     on_gap
         When clocks skip the time in spring: fire right after the gap, or skip that day.
     priority
         One of four levels.
+    headers
+        JSON text to text, passed to the handler; '{}' for none.
+    key
+        What every occurrence is about; '' for nothing.
+    correlation_id
+        What every occurrence belongs to; '' for nothing.
+    retry
+        recurring, messages, outbox, deferred, none, or consumer for its consumer's own policy; waits such as
+        '5s, 1m'; or JSON such as '{"kind": "exponential", "attempts": 5}'.
+    timeout
+        The time limit of one attempt; none for no limit.
+    dead
+        Which dead letters are kept per group: the latest, which counts earlier ones, or all.
+    then
+        The consumer that follows when a run is done, by its group (with --app); '' for none.
+    failed
+        The one that follows when an occurrence was buried or cancelled; '' for none.
     """
 
     rhythm: Annotated[str | None, Parameter(metavar="RHYTHM")] = None
@@ -203,9 +224,18 @@ class Edits:
     end: _Time = None
     holidays: _Days = None
     workdays: _Days = None
+    only_if: Literal["queue empty", ""] | None = None
     day_match: Literal["and", "or"] | None = None
     on_gap: Literal["fire", "skip"] | None = None
     priority: Literal["urgent", "high", "normal", "low"] | None = None
+    headers: Annotated[str | None, JsonText] = None
+    key: Annotated[str | None, Parameter(metavar="TEXT")] = None
+    correlation_id: Annotated[str | None, Parameter(metavar="TEXT")] = None
+    retry: Annotated[str | None, Parameter(metavar="POLICY")] = None
+    timeout: _Duration = None
+    dead: DeadLetters | None = None
+    then: _Group = None
+    failed: _Group = None
 
 
 UNEDITED = Edits()
@@ -232,9 +262,10 @@ async def alter(
         raise Refused("nothing to alter: give --rhythm, another option or --reset FIELD, as in --reset rhythm")
     options: dict[str, Any] = {each.name: getattr(edits, each.name) for each in dataclasses.fields(edits)}
     rhythm, start, end = (options.pop(each) for each in ("rhythm", "start", "end"))
+    options |= {"headers": _json(edits.headers), "retry": _json(edits.retry)}
     read_timing(rhythm, options)  # reject invalid values before opening anything
     left = [each.removeprefix("--").replace("-", "_") for each in reset]
-    refuse_unknown(left, ("rhythm", *TIMING), "--reset")
+    refuse_unknown(left, ("rhythm", *OPTIONS), "--reset")
     async with target.opened() as opened:
         before = await followed(opened, name)
         coming = await upcoming(opened, name)
@@ -302,6 +333,11 @@ async def backfill(
     text = f"{many(len(times), 'run')} of {name} published: mainspring schedules runs {name}{target.typed}"
     nothing = f"{name} was not due from {first} to {last}: nothing to run"
     print_result({"schedule": name, "times": as_json(times, first)}, text if times else nothing, json=json)
+
+
+def _json(text: str | None) -> Any:
+    """Parse an option that is a JSON object; other text stays."""
+    return read_json(text) if text is not None and text.lstrip().startswith("{") else text
 
 
 def _print_times(title: str, times: Sequence[datetime], zone: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
@@ -21,6 +21,7 @@ from mainspring.cli.output import (
     Columns,
     first_line,
     heading,
+    many,
     plain,
     print_facts,
     print_json,
@@ -34,7 +35,8 @@ from mainspring.cli.output import (
 from mainspring.cli.target import UNNAMED, Json, Target
 from mainspring.model.errors import BadOption, MainspringError
 from mainspring.model.message import Priority
-from mainspring.model.views import RunView
+from mainspring.model.schedule import UNLIMITED
+from mainspring.model.views import RunTimes, RunView
 from mainspring.timing.calendar import zone
 from mainspring.timing.cron import Cron
 from mainspring.timing.duration import spell
@@ -215,6 +217,7 @@ def print_schedule(view: ScheduleView, coming: Sequence[datetime], runs: Sequenc
             ("goes to", f"group {view.group}" if view.group else f"every group of topic {view.topic}"),
             ("counted", f"{view.fired:,} fired, {view.missed:,} missed, {view.skipped:,} skipped"),
             ("last run", last_run(view)),
+            ("took", _times(view.run_times)),
         )
     )
     _print_strip(runs)
@@ -226,6 +229,13 @@ def print_schedule(view: ScheduleView, coming: Sequence[datetime], runs: Sequenc
     heading("sources")
     columns: Columns[Any] = (Column("field"), Column("value", elastic=True, wraps=True), Column("set by"))
     print_table(columns, [(field, value or "none", _setter(view, field)) for field, value in fields(view)])
+
+
+def _times(times: RunTimes | None) -> str:
+    if times is None:
+        return ""
+    ranks = (("p50", times.p50), ("p95", times.p95), ("p99", times.p99), ("at most", times.longest))
+    return f"{', '.join(f'{name} {spell(each)}' for name, each in ranks)}, of {many(times.runs, 'run')}"
 
 
 def last_run(view: ScheduleView) -> str:
@@ -277,8 +287,24 @@ def fields(view: ScheduleView) -> list[tuple[str, str]]:
         ("end", "" if view.end is None else stamp(in_zone(view.end, zone))),
         ("holidays", named_days(view.holidays)),
         ("workdays", named_days(view.workdays)),
+        ("only_if", named_days([view.only_if or ""])),
         ("priority", Priority(view.priority).name.lower()),
+        ("headers", _pairs(view.headers)),
+        ("key", view.key or ""),
+        ("correlation_id", view.correlation_id or ""),
+        ("retry", view.retry if isinstance(view.retry, str) else _pairs(view.retry or {}) or _INHERITED),
+        ("timeout", UNLIMITED if view.untimed else _INHERITED if view.timeout is None else spell(view.timeout)),
+        ("dead", view.dead or _INHERITED),
+        ("then", view.then or ""),
+        ("failed", view.failed or ""),
     ]
+
+
+_INHERITED = "of its consumer"
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _setter(view: ScheduleView, field: str) -> str:

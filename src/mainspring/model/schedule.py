@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
+from mainspring.model.join import Join
 from mainspring.model.message import Conflict, Draft
 
 Misfire = Literal["latest", "skip", "all"]
@@ -17,6 +18,8 @@ Overlap = Literal["skip", "queue", "allow", "cancel"]
 """What happens to an occurrence while an earlier run is unfinished."""
 Mode = Literal["direct", "publish"]
 """To one consumer's group, or to every group of a topic."""
+DeadLetters = Literal["latest", "all"]
+"""Which dead letters of a schedule are kept for each group: the latest, which counts the earlier ones, or all."""
 Origin = Literal["code", "api"]
 """How it was created: by a decorator that is declared at every start, or by one call."""
 Layer = Mapping[str, Any]
@@ -28,13 +31,22 @@ REPLACED = "replaced by the next occurrence of its schedule"
 PAUSED = "its schedule was paused"
 DELETED = "its schedule was deleted"
 """The reasons why an occurrence was cancelled, as stored with its run."""
+QUEUE_EMPTY = "queue empty"
+"""A schedule's ``only_if``: its group has nothing ready or running."""
 UNSERVED_AFTER = timedelta(minutes=5)
 """A group that no worker has served for so long blocks no occurrence."""
 SCHEDULE_HEADER = "mainspring-schedule"
 RHYTHM_HEADER = "mainspring-rhythm"
 NEXT_HEADER = "mainspring-next"
 START_HEADER = "mainspring-start"
-"""Facts about the schedule, sent with the message."""
+RETRY_HEADER = "mainspring-retry"
+TIMEOUT_HEADER = "mainspring-timeout"
+DEAD_HEADER = "mainspring-dead"
+"""Facts about the schedule, sent with the message: those of a message that no schedule has published are ignored."""
+OWN_RETRY = "consumer"
+"""A schedule's retry policy: that of the consumer that receives it, whatever schedules have by default."""
+UNLIMITED = "none"
+"""A schedule's timeout: none at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +83,7 @@ class Schedule:
     missed: int = 0
     """Occurrences that the misfire policy skipped."""
     skipped: int = 0
-    """Occurrences that the overlap policy skipped."""
+    """Occurrences that the overlap policy or ``only_if`` skipped."""
 
     @property
     def layers(self) -> dict[str, Any]:
@@ -91,6 +103,8 @@ class Due:
     """
     waiting: int
     """Deliveries of it that wait for an earlier run to end."""
+    busy: bool = False
+    """Whether its group has anything ready or running; False if its ``only_if`` does not ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +115,8 @@ class Occurrence:
     """Its id derives from schedule and due time; ``at`` is the due time."""
     due_at: datetime | None = None
     """When to start it if not at its due time: later by its jitter, or NEVER while it waits for an earlier run."""
+    join: Join | None = None
+    """What follows it: the draft is the only member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +128,9 @@ class ScheduleAdvance:
     occurrences: tuple[Occurrence, ...] = ()
     missed: int = 0
     skipped: int = 0
+    why_missed: str = ""
+    why_skipped: str = ""
+    """The reasons, for the log."""
     stop_running: bool = False
     """Whether its unfinished and waiting deliveries are cancelled, except manual ones."""
     release_waiting: bool = False
@@ -150,6 +169,8 @@ class ScheduleTick:
     """Their follow-ups."""
     conflicts: tuple[Conflict, ...] = ()
     """Occurrences and follow-ups that were not published, since other messages have their ids."""
+    dropped: tuple[tuple[str, ScheduleAdvance], ...] = ()
+    """The schedules that were advanced past occurrences without publishing them."""
     more: bool = False
     """Whether due schedules or ended members of joins are left: tick again at once."""
 

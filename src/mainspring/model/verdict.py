@@ -89,3 +89,5 @@ class Settlement(NamedTuple):
     """How long the run took, by the worker's monotonic clock."""
     member: bool = False
     """Whether the delivery may be a member of a join: if omitted, its end is not counted."""
+    replaces: bool = False
+    """Whether its dead letter replaces those of earlier occurrences of its schedule in its group."""

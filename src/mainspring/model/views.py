@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
@@ -57,6 +57,8 @@ class DeliveryView:
     """The schedule whose occurrence it is."""
     kind: Kind = "immediate"
     """``delayed``: with a delay, or for a time; ``recurring``: an occurrence of a schedule, or triggered by hand."""
+    repeats: int = 0
+    """How many dead letters of earlier occurrences of its schedule this one has replaced."""
     preview: str | None = None
     """The beginning of the payload as text, its secrets masked; None where lists do not read payloads."""
 
@@ -82,6 +84,26 @@ class RunView:
     schedule: str | None = None
     scheduled_for: datetime | None = None
     """When it was requested; None for runs from before this was stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """How long the latest kept runs of a schedule took, done or failed."""
+
+    runs: int
+    p50: timedelta
+    p95: timedelta
+    p99: timedelta
+    longest: timedelta
+
+
+def run_times(lengths: Sequence[timedelta]) -> RunTimes | None:
+    """Return the percentiles of these lengths, by nearest rank: each is the length of a run. None without any."""
+    if not lengths:
+        return None
+    ordered = sorted(lengths)
+    p50, p95, p99 = (ordered[-(-len(ordered) * percent // 100) - 1] for percent in (50, 95, 99))
+    return RunTimes(len(ordered), p50, p95, p99, ordered[-1])
 
 
 @dataclass(frozen=True, slots=True)

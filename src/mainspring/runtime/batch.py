@@ -316,9 +316,14 @@ class BatchExecutor(Executor):
         for run in batch.runs:
             run.ran = True
         self._batches.update(zip(batch.runs, repeat(batch), strict=False))
-        if self._limit is not None:
-            batch.limit(self._now() + self._limit)
-            timer = timers.call_later(self._limit, self._overrun, batch)
+        limit = self._limit
+        if any(run.delivery.schedule is not None for run in batch.runs):
+            # The longest of them: no message is stopped before its own time.
+            limits = [self._limit_of(run) for run in batch.runs]
+            limit = None if None in limits else max(each for each in limits if each is not None)
+        if limit is not None:
+            batch.limit(self._now() + limit)
+            timer = timers.call_later(limit, self._overrun, batch)
         try:
             answers = await self._perform_all(batch)
         finally:
@@ -369,7 +374,7 @@ class BatchExecutor(Executor):
         return verdict if run.stop_reason is None else self._after_stop(run, verdict)
 
     def _failed(self, run: Run, error: BaseException) -> Verdict:
-        policy, elapsed = self.handler.retry, timedelta(seconds=self._now() - (run.started or 0.0))
+        policy, elapsed = self.handler.retry_of(run.delivery), timedelta(seconds=self._now() - (run.started or 0.0))
         shared: BaseException = error
         if not policy.retry_on and not policy.give_up_on and not isinstance(error, verdicts.ReturnedFailure):
             # Format the traceback of one error once, not once per message.

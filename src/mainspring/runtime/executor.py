@@ -100,14 +100,13 @@ class Executor:
         self._unsettled = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
-        self._timeout = None if handler.timeout is None else handler.timeout.total_seconds()
         self._offload = offload(handler, shared.threads, self._overrun)
         self.guard: BreakerGuard | None = (
             None
             if handler.breaker is None
             else BreakerGuard(handler.group, handler.breaker, shared.freed, failures, shared.bus, timers)
         )
-        self._limit = None if handler.program else self._timeout  # in a process, the time starts when it is ready
+        self._limit = self._seconds(handler.timeout)
 
     @property
     def free(self) -> int:
@@ -257,7 +256,7 @@ class Executor:
 
     async def _attempt(self, run: Run, task: Cancels, timers: CallsLater) -> Verdict | None:
         run.task, run.ran = task, True
-        limit = self._limit
+        limit = self._limit if run.delivery.schedule is None else self._limit_of(run)
         if limit is None:
             timer = None
         else:
@@ -269,6 +268,13 @@ class Executor:
             run.task = None
             if timer is not None:
                 timer.cancel()
+
+    def _limit_of(self, run: Run) -> float | None:
+        return self._seconds(self.handler.timeout_of(run.delivery))
+
+    def _seconds(self, timeout: timedelta | None) -> float | None:
+        # In a process, the time starts when it is ready.
+        return None if timeout is None or self.handler.program else timeout.total_seconds()
 
     async def _perform(self, run: Run) -> Verdict | None:
         try:
@@ -302,15 +308,14 @@ class Executor:
                 "%s: message %s exceeded its timeout of %gs in a thread, which cannot be stopped; its claim is kept",
                 self.group,
                 run.delivery.message_id,
-                self._timeout,
+                (self.handler.timeout_of(run.delivery) or timedelta()).total_seconds(),
             )
 
     def _after_stop(self, run: Run, verdict: Verdict | None) -> Verdict | None:
         """Return the verdict on a run that was asked to stop; ``verdict`` is its own, if it returned one."""
         match run.stop_reason:
             case "timeout":
-                assert self.handler.timeout is not None, "only a timeout can have passed"
-                return self._failed(run, verdicts.overdue(self.handler.timeout))
+                return self._failed(run, verdicts.overdue(self.handler.timeout_of(run.delivery)))
             case "lost":
                 return None
             case "cancelled":
@@ -341,7 +346,7 @@ class Executor:
 
     def _failed(self, run: Run, error: BaseException) -> Verdict:
         elapsed = timedelta(seconds=self._now() - (run.started or 0.0))
-        verdict = verdicts.of_error(error, run.delivery, self.handler.retry, elapsed)
+        verdict = verdicts.of_error(error, run.delivery, self.handler.retry_of(run.delivery), elapsed)
         report_failure(self._failures, run.delivery, verdict)
         return verdict
 

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from mainspring.model.join import is_member
 from mainspring.model.limits import Limits
 from mainspring.model.message import Delivery, Keep
+from mainspring.model.schedule import (
+    DEAD_HEADER,
+    OWN_RETRY,
+    RETRY_HEADER,
+    TIMEOUT_HEADER,
+    UNLIMITED,
+    DeadLetters,
+)
 from mainspring.model.text import plain, storable
-from mainspring.model.verdict import Settlement, Verdict
-from mainspring.timing.backoff import RetryPolicy
+from mainspring.model.verdict import Bury, Settlement, Verdict
+from mainspring.timing.backoff import RetryPolicy, read_policy
 from mainspring.timing.breaker import Breaker
 
+_logger = logging.getLogger("mainspring.worker")
 LONGEST_PROGRESS = 500
 """The maximum length of a progress text; the rest is cut."""
 
@@ -173,6 +186,10 @@ class Handler:
     keep: Keep = "failures"
     keep_scheduled: Keep = "all"
     """How much history is kept of occurrences of schedules."""
+    retry_scheduled: RetryPolicy | None = None
+    """The policy for occurrences of schedules that name none [``retry``]."""
+    dead: DeadLetters = "latest"
+    """Which dead letters are kept of a schedule that does not say so."""
     around: Around | None = None
     breaker: Breaker | None = None
     program: Program | None = None
@@ -185,8 +202,59 @@ class Handler:
 
     def settlement(self, delivery: Delivery, verdict: Verdict, took: timedelta) -> Settlement:
         """Return the verdict on one of its deliveries, ready to be written."""
-        return Settlement(delivery.claim, verdict, self.keeps(delivery), took, is_member(delivery))
+        if delivery.schedule is None or type(verdict) is not Bury:
+            return Settlement(delivery.claim, verdict, self.keeps(delivery), took, is_member(delivery))
+        kept = _header(delivery, DEAD_HEADER) or self.dead
+        replaces = kept == "latest"
+        return Settlement(delivery.claim, verdict, self.keeps(delivery), took, is_member(delivery), replaces)
 
     def keeps(self, delivery: Delivery) -> Keep:
         """Return how much history is kept of this delivery."""
         return self.keep if delivery.schedule is None else self.keep_scheduled
+
+    def retry_of(self, delivery: Delivery) -> RetryPolicy:
+        """Return the policy for this delivery: that of its schedule, if it is an occurrence."""
+        if delivery.schedule is None:
+            return self.retry
+        written = _header(delivery, RETRY_HEADER)
+        if written == _OWN_RETRY:
+            return self.retry
+        policy = None if written is None else _read_retry(written)
+        return policy or self.retry_scheduled or self.retry
+
+    def timeout_of(self, delivery: Delivery) -> timedelta | None:
+        """Return the time limit of this delivery: that of its schedule, if it is an occurrence."""
+        if delivery.schedule is None:
+            return self.timeout
+        written = _header(delivery, TIMEOUT_HEADER)
+        if written is None:
+            return self.timeout
+        if written == UNLIMITED:
+            return None
+        return _read_timeout(written) or self.timeout
+
+
+_OWN_RETRY = msgspec.json.encode(OWN_RETRY).decode()
+
+
+def _header(delivery: Delivery, name: str) -> str | None:
+    return None if delivery.headers is None else delivery.headers.get(name)
+
+
+# Cached, so that what cannot be read is logged once, not with every run.
+@lru_cache(maxsize=256)
+def _read_retry(written: str) -> RetryPolicy | None:
+    try:
+        return read_policy(msgspec.json.decode(written))
+    except ValueError as error:
+        _logger.warning("a schedule's retry policy is not used, and its consumer's is: %s", error)
+        return None
+
+
+@lru_cache(maxsize=256)
+def _read_timeout(written: str) -> timedelta | None:
+    try:
+        return timedelta(seconds=float(written))
+    except (ValueError, OverflowError):
+        _logger.warning("a schedule's timeout of %r seconds is not used, and its consumer's is", written)
+        return None

@@ -109,8 +109,7 @@ class Offload(Protocol):
 def offload(handler: Handler, threads: Threads, overrun: Callable[[Run], None]) -> Offload | None:
     """Return where this handler runs; None for the loop. ``overrun`` is called when a process exceeds its timeout."""
     if handler.program is not None:
-        limit = None if handler.timeout is None else handler.timeout.total_seconds()
-        return Processes(handler.program, limit, overrun)
+        return Processes(handler, handler.program, overrun)
     return InThread(handler, threads) if handler.threaded else None
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from mainspring.model.errors import ProcessDied
 from mainspring.runtime import wire
-from mainspring.runtime.handler import Program, Run
+from mainspring.runtime.handler import Handler, Program, Run
 from mainspring.runtime.verdicts import Reported
 from mainspring.telemetry.logs import JsonLines
 from mainspring.telemetry.tracing import carried
@@ -144,9 +144,9 @@ class Processes:
     process is killed when its run is cancelled.
     """
 
-    def __init__(self, program: Program, limit: float | None, overrun: Callable[[Run], None]) -> None:
+    def __init__(self, handler: Handler, program: Program, overrun: Callable[[Run], None]) -> None:
+        self._handler = handler
         self._program = program
-        self._limit = limit
         self._overrun = overrun
         self._idle: list[Process] = []
         self._all: set[Process] = set()
@@ -186,13 +186,15 @@ class Processes:
     async def _serve(self, process: Process, run: Run) -> wire.Response | None:
         """Return the response; None if the process had died while idle, which is charged to no message."""
         reused, begun, timer = process.ready, False, None
+        timeout = self._handler.timeout_of(run.delivery)
+        limit = None if timeout is None else timeout.total_seconds()
         try:
             if not reused:
                 await self._prepare(process)
-            if self._limit is not None:
+            if limit is not None:
                 # Not earlier: starting a process and importing libraries is not the handler's time.
-                timer = asyncio.get_running_loop().call_later(self._limit, self._overrun, run)
-            await process.request(wire.Request(run.delivery, self._limit, carried()))
+                timer = asyncio.get_running_loop().call_later(limit, self._overrun, run)
+            await process.request(wire.Request(run.delivery, limit, carried()))
             begun = True
             response = await process.request(on_progress=run.report)
         except BaseException as error:

@@ -12,6 +12,7 @@ from mainspring.model.errors import MainspringError, StorageUnavailable
 from mainspring.model.schedule import Due, ScheduleAdvance, ScheduleTick
 from mainspring.runtime.offline import Offline
 from mainspring.runtime.reports import RateLimitedLog
+from mainspring.runtime.schedules.conditions import Conditions
 from mainspring.runtime.schedules.decisions import COUNTED, decide
 from mainspring.runtime.schedules.declarations import Scheduling, reconcile
 from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
@@ -79,6 +80,7 @@ class Scheduler(Service):
         self._publishable = _PUBLISHED
         self._put_off: set[str] = set()
         self._plans: dict[tuple[str, datetime, int], Plan] = {}
+        self._conditions = Conditions(scheduling.declared, self._log_problem)
 
     async def turn(self) -> float:
         """Fire what is due. Returns the seconds until more is."""
@@ -137,10 +139,19 @@ class Scheduler(Service):
         await self.reconcile()
         now = self._clock.monotonic()
         self._left = {name: until for name, until in self._left.items() if until > now}
+        if self._conditions:
+            # Before the tick, which locks rows: a user's function may take its time.
+            unknown = await self._conditions.ask(self._timetable, self._left)
+            self._left.update(dict.fromkeys(unknown, now + _LEAVE_FOR))
         tick = await self._advance()
         self._left.update(dict.fromkeys(tick.left, now + _LEAVE_FOR))
         for each in tick.conflicts:
             _logger.warning("%s; it does not run: give that other message another message_id", each)
+        for name, advance in tick.dropped:
+            if advance.missed:
+                _logger.warning("schedule %s: %d occurrences were missed %s", name, advance.missed, advance.why_missed)
+            if advance.skipped:
+                _logger.info("schedule %s: %d occurrences are skipped: %s", name, advance.skipped, advance.why_skipped)
         if tick.fired or tick.released or tick.continuations:
             self._published()
         if tick.asked:
@@ -169,7 +180,12 @@ class Scheduler(Service):
             self._put_off.add(due.schedule.name)
             return None
         try:
-            advance = decide(self._plan(due), due, now, max(self._countable, _LEAST_COUNTED))
+            plan = self._plan(due)
+            if self._conditions.is_unanswered(plan, due.schedule):
+                self._put_off.add(due.schedule.name)  # it is due only just now
+                return None
+            met = self._conditions.answer(plan, due.schedule)
+            advance = decide(plan, due, now, max(self._countable, _LEAST_COUNTED), met=met)
         except CannotPlan as error:
             self._log_problem(due.schedule.name, str(error))
         except Exception as error:  # noqa: BLE001 - an error in one row must not affect the others

@@ -122,9 +122,10 @@ def without_running(delivery: Delivery, deaths: int) -> Verdict | None:
     return None
 
 
-def overdue(limit: timedelta) -> TimedOut:
-    """Return the error of a handler that was stopped at its timeout."""
-    return TimedOut(f"it ran past its timeout of {limit.total_seconds():g} s")
+def overdue(limit: timedelta | None) -> TimedOut:
+    """Return the error of a handler that was stopped at its timeout; None: at that of another message of its batch."""
+    shown = "" if limit is None else f" of {limit.total_seconds():g} s"
+    return TimedOut(f"it ran past its timeout{shown}")
 
 
 def uncalled_for(error: BaseException) -> RuntimeError:

@@ -217,8 +217,7 @@ def loopless() -> Iterator[None]:
 
 
 def _late(run: Run) -> verdicts.TimedOut:
-    assert run.handler.timeout is not None, "only a timeout can have passed"
-    return verdicts.overdue(run.handler.timeout)
+    return verdicts.overdue(run.handler.timeout_of(run.delivery))
 
 
 def _ends_the_test(error: BaseException) -> bool:

@@ -1,13 +1,13 @@
-"""Retry policies: pure functions from failures to the time of the next attempt."""
+"""Retry policies: pure functions from failures to the time of the next attempt, and how they are written as data."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 from mainspring.timing.duration import Duration, duration
 from mainspring.vocabulary import option_advice
@@ -34,6 +34,8 @@ class RetryPolicy:
     give_up_on: Exceptions = ()
     until_next: bool = False
     """Whether an occurrence of a schedule is given up when the next one is due."""
+    arguments: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    """What ``wait`` was made of, as data; None for a function of the user's own."""
 
     def next_delay(
         self,
@@ -114,7 +116,8 @@ def exponential(
         # From there on the result is the cap, and the power would overflow.
         return last if attempt > capped_from else min(ceiling, start * factor ** (attempt - 1))
 
-    return _policy("exponential", wait, jitter, budget, retry_on, give_up_on)
+    made_of = {"kind": "exponential", "first": start.total_seconds(), "factor": factor, "cap": ceiling.total_seconds()}
+    return _policy("exponential", {**made_of, "attempts": attempts}, wait, jitter, budget, retry_on, give_up_on)
 
 
 @_explained
@@ -135,7 +138,8 @@ def intervals(
     def wait(attempt: int, _: timedelta) -> timedelta | None:
         return delays[attempt - 1] if attempt <= len(delays) else None
 
-    return _policy("intervals", wait, jitter, budget, retry_on, give_up_on)
+    made_of = {"kind": "intervals", "waits": [each.total_seconds() for each in delays]}
+    return _policy("intervals", made_of, wait, jitter, budget, retry_on, give_up_on)
 
 
 @_explained
@@ -158,11 +162,13 @@ def proportional(
     def wait(attempt: int, original_delay: timedelta) -> timedelta | None:
         return None if attempt >= attempts else min(ceiling, max(_FLOOR, original_delay * share * attempt))
 
-    return _policy("proportional", wait, jitter, budget, retry_on, give_up_on)
+    made_of = {"kind": "proportional", "share": share, "cap": ceiling.total_seconds(), "attempts": attempts}
+    return _policy("proportional", made_of, wait, jitter, budget, retry_on, give_up_on)
 
 
 def _policy(
     name: str,
+    arguments: Mapping[str, Any],
     wait: Callable[[int, timedelta], timedelta | None],
     jitter: float,
     budget: Duration | None,
@@ -172,7 +178,8 @@ def _policy(
     if not 0 <= jitter <= 1:
         raise ValueError(f"jitter={jitter!r} is a share between 0 and 1")
     limit = None if budget is None else duration(budget, of="budget")
-    return RetryPolicy(name, wait, jitter, limit, _kinds(retry_on, "retry_on"), _kinds(give_up_on, "give_up_on"))
+    kinds = _kinds(retry_on, "retry_on"), _kinds(give_up_on, "give_up_on")
+    return RetryPolicy(name, wait, jitter, limit, *kinds, arguments=arguments)
 
 
 def _kinds(kinds: OneOrMore, option: str) -> Exceptions:
@@ -192,7 +199,75 @@ NO_RETRY = RetryPolicy("none", lambda _attempt, _delay: None)
 MESSAGES = exponential("1s", cap="10m", attempts=15)
 OUTBOX = exponential("1s", cap="60s", attempts=5, jitter=0.0)
 DEFERRED = proportional(0.1, cap="60m")
-RECURRING = replace(intervals(5, 10, 20, 30, 60, budget="2m"), name="recurring", until_next=True)
+# Without a budget: the five waits bound it, and the time that a run takes must not use them up.
+RECURRING = replace(intervals(5, 10, 20, 30, 60), name="recurring", until_next=True)
 
 PRESETS = {"messages": MESSAGES, "outbox": OUTBOX, "recurring": RECURRING, "deferred": DEFERRED, "none": NO_RETRY}
 """Policies by name, for ``retry="outbox"``."""
+
+Spec = str | Mapping[str, Any]
+"""A policy as data: a preset's name, waits as in "5s, 1m", or ``{"kind": "exponential", "attempts": 5}``."""
+
+_KINDS: dict[str, Callable[..., RetryPolicy]] = {
+    "exponential": exponential,
+    "intervals": intervals,
+    "proportional": proportional,
+}
+_LENGTHS = ("first", "cap", "budget")
+
+
+def write_policy(policy: RetryPolicy) -> Spec:
+    """Return the policy as JSON values. Raises ValueError for one that only code can make."""
+    named = next((name for name, preset in PRESETS.items() if preset is policy), None)
+    if named is not None:
+        return named
+    if policy.retry_on or policy.give_up_on:
+        raise ValueError("retry_on= and give_up_on= name exception types, which only the code of a consumer has")
+    if policy.arguments is None:
+        raise ValueError(f"the policy {policy.name!r} waits as a function decides, which cannot be stored")
+    spec: dict[str, Any] = {**policy.arguments, "jitter": policy.jitter}
+    if policy.budget is not None:
+        spec["budget"] = policy.budget.total_seconds()
+    if policy.until_next:
+        spec["until_next"] = True
+    return spec
+
+
+def read_policy(spec: object) -> RetryPolicy:
+    """Return the policy that was written so. Numbers are seconds. Raises ValueError with what is accepted."""
+    if isinstance(spec, str):
+        return PRESETS[spec] if spec in PRESETS else _listed(spec)
+    if not isinstance(spec, Mapping):
+        raise ValueError(f"{spec!r} is no retry policy: {_ACCEPTED}")  # noqa: TRY004 - as for every other spec
+    arguments = dict(spec)
+    kind, until_next = arguments.pop("kind", None), arguments.pop("until_next", False)
+    if kind not in _KINDS or {"retry_on", "give_up_on"} & arguments.keys():
+        raise ValueError(f"{dict(spec)!r} is no retry policy that can be stored: {_ACCEPTED}")
+    try:
+        waits = [_length(each) for each in arguments.pop("waits", ())]
+        for name in _LENGTHS:
+            if arguments.get(name) is not None:
+                arguments[name] = _length(arguments[name])
+        made = _KINDS[kind](*waits, **arguments)
+    except (TypeError, OverflowError) as error:
+        raise ValueError(f"{dict(spec)!r} is no retry policy: {error}") from None
+    return replace(made, until_next=True) if until_next is True else made
+
+
+_ACCEPTED = (
+    f"write one of {', '.join(map(repr, PRESETS))}, waits as in '5s, 1m, 10m', or a table as in "
+    "{kind = 'exponential', first = '1s', attempts = 5}"
+)
+
+
+def _listed(text: str) -> RetryPolicy:
+    try:
+        return intervals(*(duration(each.strip(), of="retry") for each in text.split(",")))
+    except ValueError:
+        raise ValueError(f"{text!r} is no retry policy: {_ACCEPTED}") from None
+
+
+def _length(value: object) -> timedelta:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return timedelta(seconds=value)
+    return duration(value, of="retry")  # type: ignore[arg-type]  # it rejects what is none

@@ -88,6 +88,8 @@ CASES = {
     "grace": _length("grace", timedelta(seconds=25)),
     "idle_poll": _length("idle_poll", timedelta(seconds=5)),
     "timeout": _length("timeout", timedelta(minutes=30)),
+    "recurring_timeout": _length("recurring_timeout", timedelta(hours=12)),
+    "dead": Case("latest", '"all"', "all", '"latest"', "latest", "all", "all", {"dead": "latest"}, "latest"),
     "keep": Case("failures", '"none"', "none", '"all"', "all", "none", "none", {"keep": "failures"}, "failures", "all"),
     "preset": Case(
         "production",

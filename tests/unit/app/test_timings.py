@@ -60,7 +60,8 @@ def test_an_expression_that_was_read_brings_its_own_rules() -> None:
         ("end", datetime(2030, 6, 1, 12, tzinfo=UTC), "2030-06-01T12:00:00+00:00"),
         ("holidays", "sat,sun", ["sat", "sun"]),
         ("workdays", [date(2026, 12, 24), "mon-fri"], ["2026-12-24", "mon-fri"]),
-        ("priority", "low", 3),
+        ("only_if", "queue empty", "queue empty"),
+        ("only_if", "", None),
     ],
 )
 def test_every_option_becomes_a_field_that_a_plan_reads(option: str, value: object, stored: object) -> None:
@@ -102,7 +103,8 @@ def test_every_option_becomes_a_field_that_a_plan_reads(option: str, value: obje
             datetime.min.replace(tzinfo=timezone(timedelta(hours=14))),
             "is not within the years 1 to 9999 of UTC",
         ),
-        ("priority", "highest", "priority"),
+        ("only_if", "idle", "only_if='idle' is no condition: write a function without arguments, or 'queue empty'"),
+        ("only_if", lambda _what: True, "is called without arguments"),
         ("holidays", 7, "holidays=7 is no set of days"),
     ],
 )

@@ -15,6 +15,8 @@ NINE = datetime(2026, 6, 1, 9, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
+POLICY = RECURRING.limited("2m")
+"""Its budget shows what is counted from when."""
 HOURLY = {NEXT_HEADER: (NINE + HOUR).isoformat()}
 
 
@@ -51,7 +53,7 @@ def judged(
         claimed_at=NINE + claimed,
         schedule="report" if headers else None,
     )
-    return of_error(RuntimeError("flaky"), delivery, RECURRING, timedelta())
+    return of_error(RuntimeError("flaky"), delivery, POLICY, timedelta())
 
 
 def delay(verdict: Verdict) -> timedelta | None:

@@ -22,6 +22,7 @@ from mainspring.app.transaction.consumers import LentConnections
 from mainspring.app.transaction.sources import Source
 from mainspring.model.limits import Limits
 from mainspring.model.message import Keep, Receipt
+from mainspring.model.schedule import DeadLetters
 from mainspring.model.views import Declaration
 from mainspring.runtime.handler import Batching, Call, Handler
 from mainspring.storage.codec import Decode
@@ -59,6 +60,10 @@ class Registration:
     threaded: bool
     keep_scheduled: Keep = "all"
     """How much history occurrences of schedules leave."""
+    retry_scheduled: RetryPolicy | None = None
+    """The policy for occurrences of schedules that name none [``retry``]."""
+    dead: DeadLetters = "latest"
+    """Which dead letters are kept of schedules that do not say so."""
     cpu: bool = False
     breaker: Breaker | None = None
     middleware: tuple[Middleware, ...] = ()
@@ -90,6 +95,8 @@ class Registration:
             timeout=self.timeout,
             keep=self.keep,
             keep_scheduled=self.keep_scheduled,
+            retry_scheduled=self.retry_scheduled,
+            dead=self.dead,
             around=around((*outermost, *self.middleware), app, batch=self.batching is not None),
             breaker=self.breaker,
             program=program(self.function, self.name, self.group) if self.cpu else None,

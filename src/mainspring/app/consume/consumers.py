@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict, cast
 
-from mainspring.app.config import KEEPS, Options
+from mainspring.app.config import KEEPS, Options, time_limit
 from mainspring.app.consume import signature
 from mainspring.app.consume.backpressure import Backlogs, WhenFull, read_pending_limit
 from mainspring.app.consume.batch import BATCH_CONCURRENCY, check_batch, read_batch
-from mainspring.app.consume.consumer import Registration
+from mainspring.app.consume.consumer import Registration, registration_of
 from mainspring.app.consume.cpu import check_place, check_program, cores
 from mainspring.app.consume.injection import Resolver
 from mainspring.app.consume.limits import read_limits
@@ -19,7 +19,7 @@ from mainspring.app.consume.queue_registry import QueueRegistry
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.message.envelope import OrderedGroups
 from mainspring.app.names import check_group, check_pattern, handler_name, is_reloaded
-from mainspring.app.options import choice, closest, flag, given, length, refuse_unknown, whole
+from mainspring.app.options import choice, closest, flag, given, refuse_unknown, whole
 from mainspring.app.transaction.sources import Source, read_source
 from mainspring.model.errors import BadOption, BadSignature, Conflict
 from mainspring.model.limits import OnFailure
@@ -43,7 +43,7 @@ class ConsumerOptions(TypedDict, total=False):
     retry: RetryPolicy | str | None
     """When to retry after a failure: a policy or a preset's name ["messages"; "recurring" for schedules]."""
     timeout: Duration | None
-    """The time limit of one attempt [the app's; none for schedules, unless the app sets one]."""
+    """The time limit of one attempt; "none": none [the app's ``timeout``; its ``recurring_timeout`` for schedules]."""
     concurrency: int | None
     """How many run at once in one process [100 for ``async def``, 10 for plain functions, one per core for cpu]."""
     keep: Keep | None
@@ -122,6 +122,43 @@ class Consumers:
         wanted = {groups} if isinstance(groups, str) else set(groups)
         return [each for each in self if each.group in wanted]
 
+    def find(self, consumer: object) -> Registration:
+        """Return the consumer that is meant, by itself, its function or its name. Raises BadOption.
+
+        Only this registry decides what may run (invariant 9).
+        """
+        found = registration_of(consumer)
+        if found is not None:
+            known = self._registered.get(found.group)
+            if known is not None and (known is found or known.function is found.function):
+                return known
+            raise BadOption(f"{found.name} is a consumer of another app: pass one that this app has registered")
+        if isinstance(consumer, str):
+            return self._named(consumer)
+        known = self.of(consumer) if callable(consumer) else None
+        if known is not None:
+            return known
+        raise BadOption(
+            f"{consumer!r} is no consumer of this app: pass the function or class below @app.consumer(…) or "
+            "@app.recurring(…), or the name of its group"
+        )
+
+    def _named(self, name: str) -> Registration:
+        if name in self._registered:
+            return self._registered[name]
+        named = [each for each in self if name in (each.name, each.name.rpartition(".")[2])]
+        if len(named) == 1:
+            return named[0]
+        if name in self.queues:
+            raise BadOption(f"{name!r} is app.queue({name!r}), which has no handler to run: name a consumer")
+        if not self._registered:
+            raise BadOption(
+                f"{name!r} is no consumer of this process, which has none: import the modules that register them, or "
+                "name the app, as in --app shop:app"
+            )
+        groups = ", ".join(each.group for each in named or self)
+        raise BadOption(f"{name!r} is no consumer of this app.{closest(name, self._registered)} There are: {groups}")
+
     def of(self, function: Callable[..., Any]) -> Registration | None:
         """Return the registration of this function, or None."""
         return next((each for each in self if each.function is function), None)
@@ -133,9 +170,10 @@ class Consumers:
         options: Mapping[str, Any],
         *,
         recurring: bool = False,
+        keyed: bool = True,
     ) -> Registration:
         """Check and register a consumer; raise if it is invalid. A recurring one needs no topic."""
-        registration = self._read(function, topics, given(options), recurring=recurring)
+        registration = self._read(function, topics, given(options), recurring=recurring, keyed=keyed)
         other = self._registered.get(registration.group)
         if other is not None and other.function is not function and not is_reloaded(other.function, function):
             raise Conflict(
@@ -153,7 +191,7 @@ class Consumers:
         return registration
 
     def _read(
-        self, function: Any, topics: tuple[Any, ...], options: dict[str, Any], *, recurring: bool
+        self, function: Any, topics: tuple[Any, ...], options: dict[str, Any], *, recurring: bool, keyed: bool
     ) -> Registration:
         if not callable(function):
             raise BadSignature(f"@app.consumer(…) goes above a function, not {function!r}")
@@ -193,6 +231,8 @@ class Consumers:
             concurrency=concurrency,
             keep=cast("Keep", choice(options.get("keep", self._options.keep), KEEPS, "keep")),
             keep_scheduled=cast("Keep", options.get("keep", "all")),
+            retry_scheduled=None if options.get("retry") is not None else RECURRING,
+            dead=self._options.dead,
             threaded=threaded,
             cpu=cpu,
             breaker=_breaker(options.get("breaker")),
@@ -200,7 +240,7 @@ class Consumers:
             batching=batches,
             transactional=transactional,
             pending_limit=read_pending_limit(options, name),
-            limits=read_limits(options, name, keyless=recurring and not topics),
+            limits=read_limits(options, name, keyless=not keyed and not topics),
         )
 
     def _transactional(self, options: Mapping[str, Any], name: str, *, threaded: bool, cpu: bool) -> Source | None:
@@ -210,11 +250,13 @@ class Consumers:
         return source
 
     def _timeout(self, options: Mapping[str, Any], *, recurring: bool) -> timedelta | None:
-        """Return its limit, or the app's; a schedule has none by default, since it may run long."""
+        """Return its limit, or the app's: schedules have one of their own, since they may run long."""
         if "timeout" in options:
-            return length(options["timeout"], "timeout", least=timedelta(milliseconds=1))
-        if recurring and self._options.sources.get("timeout", "default") == "default":
-            return None
+            return time_limit(options["timeout"], "timeout")
+        sources = self._options.sources
+        is_set = sources.get("timeout", "default") != "default"
+        if recurring and (sources.get("recurring_timeout", "default") != "default" or not is_set):
+            return self._options.recurring_timeout
         return self._options.timeout
 
     def _needed(self, shape: signature.Shape) -> list[str]:

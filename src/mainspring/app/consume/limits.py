@@ -27,8 +27,8 @@ def read_limits(options: Mapping[str, Any], name: str, *, keyless: bool) -> Limi
         )
     if keyless and (by_key := [each for each in _BY_KEY if options.get(each)]):
         raise BadOption(
-            f"{name} has {by_key[0]}=, which goes by the key of a message, and the occurrences of a schedule have none"
-            ": leave it out; overlap= sets what happens when one is due while another runs"
+            f"{name} has {by_key[0]}=, which goes by the key of a message, and the occurrences of this schedule have "
+            "none: give key=, or leave it out; overlap= sets what happens when one is due while another runs"
         )
     limits = Limits(
         ordered=ordered,

@@ -121,7 +121,5 @@ def _stopped(span: Span, run: Run, reason: str) -> None:
     if reason in _ENDS:
         span.set_attribute(spans.OUTCOME, _ENDS[reason])
         return
-    limit = run.handler.timeout
-    assert limit is not None, "only a timeout can have passed"
     span.set_attribute(spans.OUTCOME, "failed")
-    spans.failed(span, verdicts.overdue(limit))
+    spans.failed(span, verdicts.overdue(run.handler.timeout_of(run.delivery)))

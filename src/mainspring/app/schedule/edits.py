@@ -7,17 +7,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
-from mainspring.app.consume.consumer import Registration, registration_of
 from mainspring.app.consume.consumers import Consumers
 from mainspring.app.message.envelope import MISSING, Envelope, instant
 from mainspring.app.names import check_schedule, check_topic
 from mainspring.app.options import choice, closest, given, refuse_unknown
-from mainspring.app.schedule.recurring import Recurrences, check_payload, target
-from mainspring.app.schedule.timing import TIMING, check_has_occurrences, read_timing
+from mainspring.app.schedule.occurrence import OCCURRENCE, OPTIONS, OccurrenceReader, target
+from mainspring.app.schedule.recurring import Recurrences
+from mainspring.app.schedule.timing import check_has_occurrences, read_timing
 from mainspring.model.errors import BadOption, Misuse
-from mainspring.model.message import Draft
 from mainspring.model.schedule import NEVER, Note, Occurrence, Schedule, Timesheet
-from mainspring.runtime.schedules.decisions import message
+from mainspring.runtime.schedules.decisions import followed, message
 from mainspring.runtime.schedules.declarations import changes_due_time, rescheduled
 from mainspring.runtime.schedules.plan import CannotPlan, Code, Plan, read_plan
 from mainspring.timing.rhythm import Once
@@ -60,7 +59,7 @@ class ScheduleEdits:
     def __init__(self, envelope: Envelope, consumers: Consumers, recurrences: Recurrences, app: str) -> None:
         self.app: str = app
         self._envelope = envelope
-        self._consumers = consumers
+        self._occurrences = OccurrenceReader(envelope, consumers)
         self._recurrences = recurrences
 
     def code(self, name: str) -> Code | None:
@@ -78,12 +77,13 @@ class ScheduleEdits:
         options: Mapping[str, Any],
     ) -> ScheduleEdit:
         """Create a schedule, or redefine one made by ``put``."""
-        refuse_unknown(options, TIMING, "schedules.put(…)")
+        refuse_unknown(options, OPTIONS, "schedules.put(…)")
         if rhythm is None:
             raise BadOption("schedules.put(name, rhythm, …) needs a rhythm: '0 9 * * mon-fri' or every('90s')")
         fields, code = read_timing(rhythm, options)
         _refuse_code(code)
-        definition = {**fields, **self._target(check_schedule(name), consumer, payload, topic)}
+        aim = self._target(check_schedule(name), consumer, payload, topic)
+        definition = {**fields, **aim, **self._occurrences.read(options, aim)}
 
         def rewrite(row: Schedule | None, now: datetime) -> Schedule:
             check_has_occurrences(read_plan(definition), f"the schedule {name!r}", now)
@@ -105,12 +105,23 @@ class ScheduleEdits:
 
         return _edit(name, rewrite, by, "put", str(fields.get("rhythm", "")))
 
-    def once(self, name: str, at: datetime, consumer: object, payload: object, past: Past, by: str) -> ScheduleEdit:
+    def once(
+        self,
+        name: str,
+        at: datetime,
+        consumer: object,
+        payload: object,
+        past: Past,
+        by: str,
+        options: Mapping[str, Any],
+    ) -> ScheduleEdit:
         """Create a schedule of one occurrence, or move one."""
+        refuse_unknown(options, OCCURRENCE, "schedules.once(…)")
         choice(past, get_args(Past), "past")
         moment = instant(at, "at")
         definition = {"rhythm": str(Once(moment)), "misfire": "all", "overlap": "allow"}
-        definition |= self._target(check_schedule(name), consumer, payload, None)
+        aim = self._target(check_schedule(name), consumer, payload, None)
+        definition |= {**aim, **self._occurrences.read(options, aim)}
 
         def rewrite(row: Schedule | None, now: datetime) -> Schedule:
             if moment <= now and past == "raise":
@@ -128,7 +139,7 @@ class ScheduleEdits:
         self, name: str, rhythm: object, reset: Collection[str], by: str, options: Mapping[str, Any]
     ) -> ScheduleEdit:
         """Set fields at run time, or reset them to configuration and code."""
-        refuse_unknown(options, TIMING, "schedules.alter(…)")
+        refuse_unknown(options, OPTIONS, "schedules.alter(…)")
         undone = _undone(reset)
         changed = sorted(given(options))
         if rhythm is None and not undone and not changed:
@@ -156,13 +167,13 @@ class ScheduleEdits:
         beneath = {**row.definition, **row.overrides, **kept}
         fields, code = read_timing(rhythm, options, beneath, self.code(name))
         _refuse_code(code)
-        return {**kept, **fields}
+        return {**kept, **fields, **self._occurrences.read(options, beneath)}
 
     def altered(
         self, name: str, sheet: Timesheet, rhythm: object, reset: Collection[str], options: Mapping[str, Any]
     ) -> Plan:
         """Return the plan as it would be after ``alter`` with these arguments, if any. Raises BadOption."""
-        refuse_unknown(options, TIMING, "schedules.next(…)")
+        refuse_unknown(options, OPTIONS, "schedules.next(…)")
         if rhythm is None and not reset and not given(options):
             return self.plan(name, sheet)
         row = sheet.schedules[0]
@@ -210,14 +221,14 @@ class ScheduleEdits:
 
         return _edit(name, rewrite, by, "delete", "")
 
-    def triggered(self, name: str, sheet: Timesheet, payload: object) -> Draft:
+    def triggered(self, name: str, sheet: Timesheet, payload: object) -> Occurrence:
         """Build a manual run's message."""
         plan = self.plan(name, sheet, holidays=(), workdays=())  # on any day
         draft = message(plan, name, None, self._envelope.identity(), manual=True)
-        if payload is MISSING:
-            return draft
-        body, content_type = self._envelope.encode(payload, draft.topic)
-        return replace(draft, payload=body, content_type=content_type)
+        if payload is not MISSING:
+            body, content_type = self._envelope.encode(payload, draft.topic)
+            draft = replace(draft, payload=body, content_type=content_type)
+        return followed(plan, draft)
 
     def backfilled(self, name: str, sheet: Timesheet, start: datetime, end: datetime) -> list[Occurrence]:
         """Return the messages of the occurrences in a span."""
@@ -225,7 +236,7 @@ class ScheduleEdits:
         waits = None if plan.fields.overlap == "allow" else NEVER
         times = self.times(name, sheet, start, end)
         drafts = (message(plan, name, at, self._envelope.identity(), manual=True) for at in times)
-        return [Occurrence(draft, waits) for draft in drafts]
+        return [followed(plan, draft, waits) for draft in drafts]
 
     def times(self, name: str, sheet: Timesheet, start: datetime, end: datetime) -> list[datetime]:
         """Return the occurrences in a span."""
@@ -271,23 +282,7 @@ class ScheduleEdits:
             raise BadOption(f"the schedule {name!r} needs a consumer, or topic=…, and not both")
         if topic is not None:
             return target("publish", topic, None, *self._envelope.encode(payload, check_topic(topic)))
-        registration = self._registration(consumer)
-        body, content_type = self._envelope.encode(payload, name)
-        check_payload(body, content_type, registration, f"the schedule {name!r} of {registration.name}", payload)
-        return target("direct", name, registration.group, body, content_type)
-
-    def _registration(self, consumer: object) -> Registration:
-        """Return a consumer of this process: only the registry decides what may run (invariant 9)."""
-        registration = registration_of(consumer)
-        if registration is not None:
-            return registration
-        known = {each.group: each for each in self._consumers}
-        if isinstance(consumer, str) and consumer in known:
-            return known[consumer]
-        hint = closest(consumer, known) if isinstance(consumer, str) else ""
-        raise BadOption(
-            f"{consumer!r} is no consumer of this app: pass the decorated function or its group's name.{hint}"
-        )
+        return self._occurrences.target(name, consumer, payload)
 
 
 class NoSchedule(BadOption):
@@ -306,15 +301,16 @@ def _found(name: str, row: Schedule | None) -> Schedule:
 
 def _undone(reset: Collection[str]) -> list[str]:
     undone = [reset] if isinstance(reset, str) else list(reset)
-    refuse_unknown(undone, ("rhythm", *TIMING), "reset=")
+    refuse_unknown(undone, ("rhythm", *OPTIONS), "reset=")
     return undone
 
 
 def _refuse_code(code: Mapping[str, Collection[Any]]) -> None:
-    """Raise BadOption for days computed by code: at run time only data is stored."""
+    """Raise BadOption for what code decides: at run time only data is stored."""
     for option, functions in code.items():
         if functions:
-            raise BadOption(f"{option}= with a function belongs to @app.recurring(…): at run time write days or dates")
+            instead = "'queue empty'" if option == "only_if" else "days or dates"
+            raise BadOption(f"{option}= with a function belongs to @app.recurring(…): at run time write {instead}")
 
 
 def _is_once(row: Schedule) -> bool:

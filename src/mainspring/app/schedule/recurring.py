@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import logging
 import re
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, cast, get_args
 
 from mainspring.app.consume.consumer import Registration
-from mainspring.app.consume.consumers import ConsumerOptions
+from mainspring.app.consume.consumers import ConsumerOptions, Consumers
 from mainspring.app.message.envelope import MISSING, Envelope
 from mainspring.app.names import check_schedule, check_topic, is_reloaded
 from mainspring.app.options import Setting, choice, closest, flag, nearest, refuse_unknown
-from mainspring.app.schedule.timing import TIMING, TimingOptions, check_has_occurrences, read_timing
-from mainspring.model.errors import BadOption, Conflict, Unreadable
+from mainspring.app.schedule.occurrence import (
+    OCCURRENCE,
+    OPTIONS,
+    OccurrenceOptions,
+    OccurrenceReader,
+    check_payload,
+    target,
+)
+from mainspring.app.schedule.timing import TimingOptions, check_has_occurrences, read_timing
+from mainspring.model.errors import BadOption, Conflict
 from mainspring.model.schedule import Mode
 from mainspring.runtime.schedules.declarations import Declared
 from mainspring.runtime.schedules.plan import Code, read_plan
@@ -25,7 +32,7 @@ from mainspring.timing.cron import CronError
 _logger = logging.getLogger("mainspring.schedules")
 
 
-class RecurringOptions(ConsumerOptions, TimingOptions, total=False):
+class RecurringOptions(ConsumerOptions, TimingOptions, OccurrenceOptions, total=False):
     """Options of ``@app.recurring(rhythm, …)``; None is the same as omitting an option."""
 
     name: str | None
@@ -55,8 +62,9 @@ class Recurring:
 class Recurrences:
     """The schedules of an app's code, by name."""
 
-    def __init__(self, envelope: Envelope, overrides: Mapping[str, Setting]) -> None:
+    def __init__(self, envelope: Envelope, consumers: Consumers, overrides: Mapping[str, Setting]) -> None:
         self._envelope = envelope
+        self._occurrences = OccurrenceReader(envelope, consumers)
         self._settings = overrides
         self._known: dict[str, Recurring] = {}
 
@@ -93,8 +101,13 @@ class Recurrences:
             )
         return (check_topic(topic),)
 
-    def add(self, rhythm: object, options: Mapping[str, Any], registration: Registration) -> Recurring:
-        """Register the schedule of this consumer. Raises BadOption or Conflict."""
+    def add(
+        self, rhythm: object, options: Mapping[str, Any], registration: Registration, *, shares: bool = False
+    ) -> Recurring:
+        """Register the schedule of this consumer. Raises BadOption or Conflict.
+
+        It ``shares`` a consumer that another decorator has registered: retry and timeout are its own, then.
+        """
         name = check_schedule(registration.group if options.get("name") is None else options["name"])
         fields, code = read_timing(rhythm, options)
         mode = _mode(options)
@@ -102,7 +115,9 @@ class Recurrences:
         body, content_type = self._envelope.encode(options.get("payload"), topic)
         what = f"@app.recurring of {registration.name}"
         check_payload(body, content_type, registration, what, options.get("payload", MISSING))
-        definition = {**fields, **target(mode, topic, registration.group, body, content_type)}
+        aim = target(mode, topic, registration.group, body, content_type)
+        own = {name: options.get(name) for name in (*OCCURRENCE, "only_if") if shares or name not in SHARED}
+        definition = {**fields, **aim, **self._occurrences.read(own, aim)}
         plan = read_plan(definition, code)
         check_has_occurrences(plan, f"@app.recurring {name}", datetime.now(UTC), may_be_over=True)
         offline = flag(options.get("offline") or False, "offline")
@@ -111,6 +126,8 @@ class Recurrences:
                 f"{registration.name}: offline=True runs this function itself while there is no database, so "
                 "remove mode='publish', cpu=True and transactional="
             )
+        if offline and (without := sorted(definition.keys() & {"then", "failed", "only_if"})):
+            raise BadOption(f"{registration.name}: offline=True runs it without a database, so remove {without[0]}=")
         made = Recurring(
             name, registration.group, mode, topic, registration.function, Declared(definition, {}, code, offline)
         )
@@ -139,7 +156,7 @@ class Recurrences:
         for name, each in found.items():
             if (setting := self.setting(name)) is not None:
                 try:
-                    found[name] = replace(each, overrides=_read(setting.value, each))
+                    found[name] = replace(each, overrides=self._read(setting.value, each))
                 except (BadOption, CronError, ImportError) as error:
                     ignored.append(Ignored(setting.source, name, _on_one_line(error)))
         known = {spelled for name in found for spelled in (name, _variable(name))}
@@ -155,22 +172,18 @@ class Recurrences:
             return variable
         return Setting({**written.value, "rhythm": variable.value}, f"{variable.source}, {written.source}")
 
-
-def target(mode: Mode, topic: str, group: str | None, body: bytes, content_type: str) -> dict[str, Any]:
-    """Return the plan fields of a schedule's target: one consumer's group, or every group of a topic."""
-    payload = b64encode(body).decode()
-    return {"mode": mode, "topic": topic, "group": group, "payload": payload, "content_type": content_type}
-
-
-def check_payload(body: bytes, content_type: str, registration: Registration, what: str, payload: object) -> None:
-    """Raise BadOption, naming ``what`` and the payload, if the consumer cannot read it."""
-    if registration.decode is None:
-        return
-    try:
-        registration.decode(body, content_type)
-    except Unreadable as error:
-        shown = "without payload=…" if payload is MISSING else f"{payload=!r}"
-        raise BadOption(f"{what}, {shown}: {error}") from error
+    def _read(self, value: object, declared: Declared) -> dict[str, Any]:
+        if not isinstance(value, str | Mapping):
+            raise BadOption(f"{value!r} is neither a rhythm nor a table of options")
+        options = {"rhythm": value} if isinstance(value, str) else dict(value)
+        refuse_unknown(options, OVERRIDABLE, "a schedule in the configuration")
+        for name in ("start", "end"):
+            _check_instant(options.get(name), name)
+        fields, _ = read_timing(options.pop("rhythm", None), options, declared.definition, declared.code)
+        fields |= self._occurrences.read(options, declared.definition)
+        plan = read_plan({**declared.definition, **fields}, declared.code)
+        check_has_occurrences(plan, "it", datetime.now(UTC), may_be_over=True)
+        return fields
 
 
 def _is_again(before: Recurring, now: Recurring) -> bool:
@@ -185,7 +198,9 @@ def _mode(options: Mapping[str, Any]) -> Mode:
     return cast("Mode", choice(mode, get_args(Mode), "mode"))
 
 
-OVERRIDABLE = ("rhythm", *sorted(TIMING))
+SHARED = ("retry", "timeout")
+"""Options that a consumer has, too: above a function of its own they are the consumer's."""
+OVERRIDABLE = ("rhythm", *sorted(OPTIONS))
 _UNFIT = re.compile(r"[^A-Z0-9]+")
 
 
@@ -211,19 +226,6 @@ class Ignored:
             return f"{self.source}: {self.reason} It is ignored"
         stop = "" if self.reason.endswith("?") else "."
         return f"{self.source}: schedule {self.schedule}: {self.reason}{stop} The code's own value is used"
-
-
-def _read(value: object, declared: Declared) -> dict[str, Any]:
-    if not isinstance(value, str | Mapping):
-        raise BadOption(f"{value!r} is neither a rhythm nor a table of options")
-    options = {"rhythm": value} if isinstance(value, str) else dict(value)
-    refuse_unknown(options, OVERRIDABLE, "a schedule in the configuration")
-    for name in ("start", "end"):
-        _check_instant(options.get(name), name)
-    fields, _ = read_timing(options.pop("rhythm", None), options, declared.definition, declared.code)
-    plan = read_plan({**declared.definition, **fields}, declared.code)
-    check_has_occurrences(plan, "it", datetime.now(UTC), may_be_over=True)
-    return fields
 
 
 def _check_instant(value: object, name: str) -> None:

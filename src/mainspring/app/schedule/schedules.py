@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
@@ -13,13 +14,14 @@ from mainspring.app.message.envelope import MISSING, Envelope
 from mainspring.app.options import whole
 from mainspring.app.page import Page, Paging, Seq, listing
 from mainspring.app.schedule.edits import NoSchedule, Past, ScheduleEdit, ScheduleEdits
-from mainspring.app.schedule.timing import RhythmOption, TimingOptions
+from mainspring.app.schedule.occurrence import OnceOptions, ScheduleOptions
+from mainspring.app.schedule.timing import RhythmOption
 from mainspring.app.schedule.view import ScheduleView, upcoming, viewed
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import BadOption
-from mainspring.model.message import Draft, Published, Receipt
+from mainspring.model.message import Published, Receipt
 from mainspring.model.schedule import Note, Occurrence, Schedule, Timesheet
-from mainspring.model.views import RunView
+from mainspring.model.views import RunTimes, RunView
 from mainspring.storage.script import Script
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ Views = list[ScheduleView]
 Instants = list[datetime]
 
 _RESERVED = timedelta(seconds=5)
+_TIMED = 1000
+"""How many runs the percentiles of their times are of."""
 _RUNS: Paging[RunView, int] = Paging("app.schedules.runs()", lambda run: run.id, Seq)
 
 
@@ -72,7 +76,8 @@ class Schedules:
         if not sheet.schedules:
             return None
         latest = await storage.ledger.recent([name], 1)
-        return self._view(sheet.schedules[0], sheet, *latest.get(name, (None,)))
+        view = self._view(sheet.schedules[0], sheet, *latest.get(name, (None,)))
+        return replace(view, run_times=await storage.ledger.run_times(name, _TIMED))
 
     async def recent(self, limit: int = 20) -> RunsByName:
         """Return the latest kept runs of every schedule by name, newest first; schedules without runs are omitted.
@@ -84,6 +89,12 @@ class Schedules:
         found = await storage.ledger.recent([row.name for row in sheet.schedules], limit)
         return {name: tuple(runs) for name, runs in found.items()}
 
+    async def run_times(self, name: str, *, limit: int = _TIMED) -> RunTimes | None:
+        """Return how long its latest kept runs took, done or failed: percentiles. None: no run is kept."""
+        whole(limit, "limit", least=1, most=100_000)
+        storage = await self._connection.storage("app.schedules.run_times()")
+        return await storage.ledger.run_times(name, limit)
+
     async def next(
         self,
         name: str,
@@ -91,7 +102,7 @@ class Schedules:
         *,
         rhythm: RhythmOption | None = None,
         reset: Collection[str] = (),
-        **options: Unpack[TimingOptions],
+        **options: Unpack[ScheduleOptions],
     ) -> Instants:
         """Return the next ``n`` due times, in its own zone; for a paused schedule, as if it were not.
 
@@ -141,7 +152,7 @@ class Schedules:
         topic: str | None = None,
         by: str = "app",
         tx: Any = None,
-        **options: Unpack[TimingOptions],
+        **options: Unpack[ScheduleOptions],
     ) -> ScheduleView:
         """Create a schedule at run time, or redefine one made by ``put``.
 
@@ -160,9 +171,13 @@ class Schedules:
         past: Past = "raise",
         by: str = "app",
         tx: Any = None,
+        **options: Unpack[OnceOptions],
     ) -> ScheduleView:
-        """Run a consumer once at a given time, under a name to move, pause and delete it by."""
-        return await self._shown(self._edits.once(name, at, consumer, payload, past, by), tx, "once")
+        """Run a consumer once at a given time, under a name to move, pause and delete it by.
+
+        Any consumer that this app has registered will do: the function, its class, or its name.
+        """
+        return await self._shown(self._edits.once(name, at, consumer, payload, past, by, options), tx, "once")
 
     async def alter(
         self,
@@ -172,7 +187,7 @@ class Schedules:
         reset: Collection[str] = (),
         by: str = "app",
         tx: Any = None,
-        **options: Unpack[TimingOptions],
+        **options: Unpack[ScheduleOptions],
     ) -> ScheduleView:
         """Set fields at run time, over configuration and code; those in ``reset`` revert to these."""
         return await self._shown(self._edits.alter(name, rhythm, reset, by, options), tx, "alter")
@@ -202,15 +217,15 @@ class Schedules:
         if local and tx is not None:
             raise BadOption("local=True runs it at once, before tx= commits: leave out one of them")
         sheet = await self._sheet(name, tx, "trigger")
-        draft = self._edits.triggered(name, sheet, payload)
+        made = self._edits.triggered(name, sheet, payload)
         if local and self._connection.stand_in is None:  # in a test there is no other node
-            await self._run_here(draft, sheet.now, by)
+            await self._run_here(made, sheet.now, by)
         else:
-            await self._publish([Occurrence(draft)], Note(by, "schedule trigger"), tx, "trigger")
-        return Receipt(draft.id, "stored")
+            await self._publish([made], Note(by, "schedule trigger"), tx, "trigger")
+        return Receipt(made.draft.id, "stored")
 
-    async def _run_here(self, draft: Draft, now: datetime, by: str) -> None:
-        group = draft.group
+    async def _run_here(self, made: Occurrence, now: datetime, by: str) -> None:
+        draft, group = made.draft, made.draft.group
         worker = next((each for each in self._workers if group is not None and each.serves(group)), None)
         if worker is None or group is None:
             raise BadOption(
@@ -219,7 +234,7 @@ class Schedules:
             )
         # Due a little later, so that this process can claim it; still due if this process dies first.
         await self._publish(
-            [Occurrence(draft, now + _RESERVED)], Note(by, "schedule trigger", "local"), None, "trigger"
+            [replace(made, due_at=now + _RESERVED)], Note(by, "schedule trigger", "local"), None, "trigger"
         )
         await worker.take(draft.id, group)
 
@@ -300,6 +315,7 @@ class SyncSchedules(Face[Schedules]):
     next: Final = blocking(Schedules.next)
     between: Final = blocking(Schedules.between)
     runs: Final = blocking(Schedules.runs)
+    run_times: Final = blocking(Schedules.run_times)
     put: Final = blocking(Schedules.put)
     once: Final = blocking(Schedules.once)
     alter: Final = blocking(Schedules.alter)

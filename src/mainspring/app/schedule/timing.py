@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -11,12 +12,11 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import structs
 
-from mainspring.app.message.envelope import PriorityName, instant, priority
+from mainspring.app.message.envelope import instant
 from mainspring.app.names import handler_name
 from mainspring.app.options import choice, closest, given, length, whole
 from mainspring.model.errors import BadOption
-from mainspring.model.message import Priority
-from mainspring.model.schedule import Misfire, Overlap
+from mainspring.model.schedule import QUEUE_EMPTY, Misfire, Overlap
 from mainspring.runtime.schedules.plan import CODE, COUNTRY, CannotPlan, Code, Plan, country_days, read_plan
 from mainspring.timing.calendar import DayTest, weekdays_of, zone
 from mainspring.timing.cron import Cron, CronError
@@ -56,8 +56,8 @@ class TimingOptions(TypedDict, total=False):
     """Not due before this; intervals are counted from it."""
     end: datetime | None
     """Not due after this."""
-    priority: Priority | PriorityName | int | None
-    """One of four levels ["normal"]."""
+    only_if: Callable[[], object] | Literal["queue empty", ""] | None
+    """Fire only if this function returns true, or if its group has nothing ready or running [always]."""
 
 
 TIMING = TimingOptions.__annotations__.keys()
@@ -65,17 +65,19 @@ TIMING = TimingOptions.__annotations__.keys()
 
 def read_timing(
     rhythm: object, options: Mapping[str, Any], above: Mapping[str, Any] | None = None, known: Code | None = None
-) -> tuple[dict[str, Any], dict[str, tuple[DayTest, ...]]]:
-    """Return the fields that these options set, and by field the functions for days. Raises BadOption or CronError.
+) -> tuple[dict[str, Any], dict[str, tuple[Callable[..., Any], ...]]]:
+    """Return the fields that these options set, and by field the functions. Raises BadOption or CronError.
 
     ``above`` are the fields below these, and ``known`` the functions for their days: together they must make a valid
     plan.
     """
     set_here = given({name: value for name, value in options.items() if name in TIMING})
-    code: dict[str, tuple[DayTest, ...]] = {}
+    code: dict[str, tuple[Callable[..., Any], ...]] = {}
     fields: dict[str, Any] = {}
     for name, value in set_here.items():
-        if name in ("holidays", "workdays"):
+        if name == "only_if":
+            fields[name], code[name] = _condition(value)
+        elif name in ("holidays", "workdays"):
             fields[name], code[name] = read_days_option(value, name)
             fields[name] = list(fields[name])
         else:
@@ -153,6 +155,23 @@ def _rules(cron: Cron, given_too: Mapping[str, Any]) -> dict[str, str]:
     return rules
 
 
+def _condition(value: object) -> tuple[str | None, tuple[Callable[..., Any], ...]]:
+    if value in ("", QUEUE_EMPTY):
+        return str(value) or None, ()
+    if not callable(value):
+        raise BadOption(
+            f"only_if={value!r} is no condition: write a function without arguments, or {QUEUE_EMPTY!r}, for a group "
+            "that has nothing ready or running"
+        )
+    try:
+        inspect.signature(value).bind()
+    except TypeError as error:
+        raise BadOption(f"only_if={handler_name(value)} is called without arguments: {error}") from None
+    except ValueError:
+        pass  # a builtin without a signature
+    return CODE + handler_name(value), (value,)
+
+
 def _zone(value: object) -> str:
     name = getattr(value, "key", None) if isinstance(value, ZoneInfo) else value
     if not isinstance(name, str):
@@ -211,7 +230,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "jitter": _seconds("jitter"),
     "start": _instant("start"),
     "end": _instant("end"),
-    "priority": lambda value: int(priority(value)),
 }
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal, Unpack
+from typing import Any, Literal, Unpack
 from zoneinfo import ZoneInfo
 
 from mainspring.app.options import whole
 from mainspring.app.schedule.timing import RhythmOption, TimingOptions, check_has_occurrences, read_timing
-from mainspring.model.schedule import Freeze, Layer, Misfire, Mode, Origin, Overlap, Schedule
-from mainspring.model.views import RunView
+from mainspring.model.schedule import UNLIMITED, DeadLetters, Freeze, Layer, Misfire, Mode, Origin, Overlap, Schedule
+from mainspring.model.views import RunTimes, RunView
 from mainspring.runtime.schedules.plan import CODE, CannotPlan, Code, Plan, read_plan
 from mainspring.timing.rhythm import Rhythm
 
@@ -49,12 +49,29 @@ class ScheduleView:
     end: datetime | None
     holidays: tuple[str, ...]
     workdays: tuple[str, ...]
+    only_if: str | None
+    """Its condition: "queue empty", or the function as ``code:shop.is_open``."""
     priority: int
+    headers: Mapping[str, str]
+    key: str | None
+    correlation_id: str | None
+    retry: str | Mapping[str, Any] | None
+    """Its own retry policy, as data. None: that of its consumer for schedules."""
+    timeout: timedelta | None
+    """Its own time limit of one attempt. None: that of its consumer, unless it is ``untimed``."""
+    untimed: bool
+    """Whether it was given no limit at all."""
+    dead: DeadLetters | None
+    """Which of its dead letters are kept. None: what the app of its consumer says."""
+    then: str | None
+    """The group that follows when a run is done."""
+    failed: str | None
+    """The group that follows when an occurrence was buried or cancelled."""
     fired: int
     missed: int
     """Occurrences that the misfire policy dropped."""
     skipped: int
-    """Occurrences that the overlap policy dropped."""
+    """Occurrences that the overlap policy or ``only_if`` dropped."""
     origin: Origin
     defined: tuple[str, ...]
     """The fields that its definition sets, in code or by ``put``. The others have their defaults."""
@@ -74,6 +91,8 @@ class ScheduleView:
     retired_at: datetime | None = None
     problem: str | None = None
     """Why this process cannot follow it. It is not broken if only the functions for its days are missing here."""
+    run_times: RunTimes | None = None
+    """How long its latest kept runs took; None if there are none, and in lists."""
 
     @property
     def never_ran(self) -> bool:
@@ -111,7 +130,17 @@ def viewed(row: Schedule, freezes: Collection[Freeze], last_run: RunView | None,
         end=fields.end,
         holidays=tuple(layers.get("holidays", ())),
         workdays=tuple(layers.get("workdays", ())),
+        only_if=fields.only_if,
         priority=fields.priority,
+        headers=fields.headers,
+        key=fields.key,
+        correlation_id=fields.correlation_id,
+        retry=fields.retry,
+        timeout=timedelta(seconds=fields.timeout) if isinstance(fields.timeout, float) else None,
+        untimed=fields.timeout == UNLIMITED,
+        dead=fields.dead,
+        then=None if fields.then is None else fields.then.group,
+        failed=None if fields.failed is None else fields.failed.group,
         fired=row.fired,
         missed=row.missed,
         skipped=row.skipped,

@@ -246,7 +246,7 @@ def _verdict(run: Run, answer: object, took: timedelta) -> Verdict:
             if is_interrupt(error):
                 raise
             answer = error
-    return verdicts.of_error(answer, run.delivery, run.handler.retry, took)
+    return verdicts.of_error(answer, run.delivery, run.handler.retry_of(run.delivery), took)
 
 
 TRIES: Final = 5

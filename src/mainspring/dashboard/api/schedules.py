@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from mainspring.app.schedule.timing import TIMING
+from mainspring.app.schedule.occurrence import OCCURRENCE, OPTIONS
 from mainspring.app.schedule.view import ScheduleView
 from mainspring.app.schedule.view import preview as previewed
-from mainspring.dashboard.api.payloads import NewPayload, PayloadText, given_payload
+from mainspring.dashboard.api.messages import HeaderText
+from mainspring.dashboard.api.payloads import NewPayload, PayloadText, given_payload, refuse_masks
 from mainspring.dashboard.api.views import Percentiles, Rows, RowsPage, percentiles
 from mainspring.dashboard.responses import Problem, shown
 from mainspring.dashboard.route import (
@@ -34,7 +35,7 @@ from mainspring.dashboard.route import (
     post,
 )
 from mainspring.model.errors import BadOption, Misuse
-from mainspring.model.schedule import Misfire, Overlap
+from mainspring.model.schedule import DeadLetters, Misfire, Overlap
 from mainspring.model.views import RunStatus, RunView
 from mainspring.timing.cron import CronError
 from mainspring.timing.duration import spell
@@ -43,7 +44,8 @@ from mainspring.timing.rhythm import read_rhythm
 Rhythm = Annotated[str, Meta(min_length=1, max_length=200)]
 Days = Annotated[str, Meta(min_length=1, max_length=2000, pattern=NO_NUL)]
 """Days as text: weekdays, dates and countries, such as ``sat, 2026-12-24, DE``; ``none`` for no days."""
-Resets = Annotated[list[Name], Meta(max_length=20)]
+Resets = Annotated[list[Name], Meta(max_length=40)]
+Text = Annotated[str, Meta(max_length=200, pattern=NO_NUL)]
 _RECENT = 20
 _NEXT = 10
 _SECOND = timedelta(seconds=1)
@@ -118,8 +120,9 @@ class Timing(Params, frozen=True):
     end: Aware | None = None
 
     def options(self) -> dict[str, Any]:
-        """Return the options that are set."""
-        found = {name: getattr(self, name) for name in TIMING if getattr(self, name, None) is not None}
+        """Return the options that are set. Raises Problem."""
+        found = {name: getattr(self, name) for name in OPTIONS if getattr(self, name, None) is not None}
+        refuse_masks(found.get("headers"), "headers")
         for name in found.keys() & {"workdays", "holidays"}:
             found[name] = [] if found[name].strip().lower() == _NO_DAYS else found[name]
         for name in found.keys() & {"misfire_after", "jitter"}:
@@ -229,7 +232,12 @@ async def schedules(call: Call, _params: Nothing) -> ScheduleList:
     """Return every schedule with its latest runs."""
     recent = await call.app.schedules.recent(_RECENT)
     rows = [
-        shown(ScheduleRow, each, recent=[shown(RecentRun, run) for run in recent.get(each.name, ())])
+        shown(
+            ScheduleRow,
+            each,
+            headers=call.redaction.headers(each.headers),
+            recent=[shown(RecentRun, run) for run in recent.get(each.name, ())],
+        )
         for each in await call.app.schedules.list()
     ]
     return ScheduleList(rows, datetime.now(UTC))
@@ -240,6 +248,7 @@ async def schedule(call: Call, params: NamedSchedule) -> ScheduleDetails:
     view = await call.app.schedules.get(params.name)
     if view is None:
         raise Problem(404, "not_found", "no such schedule")
+    view = replace(view, headers=call.redaction.headers(view.headers))
     page = await runs(call, RunsQuery(name=params.name))
     times = await call.services.readings.run_times(params.name)
     return ScheduleDetails(
@@ -285,14 +294,28 @@ class Triggered(Struct, frozen=True):
 
 
 class Policies(Timing, frozen=True):
-    """When a schedule is due, and what happens when it is late; what is omitted has its default, or keeps its value."""
+    """When a schedule is due, what it sends, and how that runs; what is omitted has its default, or keeps its value."""
 
     misfire: Misfire | None = None
     misfire_after: Length | None = None
     catch_up: Annotated[int, Meta(ge=1, le=1000)] | None = None
     overlap: Overlap | None = None
     jitter: Length | None = None
+    only_if: Literal["queue empty", ""] | None = None
+    """Fire only if its group has nothing ready or running; empty: always."""
     priority: Level | None = None
+    headers: Annotated[dict[Name, HeaderText], Meta(max_length=50)] | None = None
+    key: Text | None = None
+    """Empty: none. So are correlation_id, then and failed."""
+    correlation_id: Text | None = None
+    retry: Text | dict[str, Any] | None = None
+    """A preset's name, "consumer", waits such as "5s, 1m", or a table such as {"kind": "exponential"}."""
+    timeout: Text | None = None
+    """The limit of one attempt, such as "90s"; "none": no limit."""
+    dead: DeadLetters | None = None
+    then: Text | None = None
+    """The group of the consumer that follows when a run is done."""
+    failed: Text | None = None
 
 
 class Alter(Policies, frozen=True, kw_only=True):
@@ -375,9 +398,10 @@ async def create(call: Call, params: Create) -> None:
         given = {**options, **payload, "topic": params.topic, "by": call.by}
         await schedules.put(params.name, params.rhythm, params.consumer, **given)
         return
-    if params.at is None or params.consumer is None or params.topic is not None or options:
+    if params.at is None or params.consumer is None or params.topic is not None or not options.keys() <= OCCURRENCE:
         raise Problem(422, "invalid", "at takes a consumer, and neither a topic nor options of a rhythm")
-    await schedules.once(params.name, params.at, params.consumer, by=call.by, **payload)
+    given = {**options, **payload, "by": call.by}
+    await schedules.once(params.name, params.at, params.consumer, **given)
 
 
 async def backfill(call: Call, params: Backfill) -> Counted:

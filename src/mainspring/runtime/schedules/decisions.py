@@ -9,20 +9,28 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, assert_never
 from uuid import UUID, uuid5
 
+import msgspec
+
+from mainspring.model.join import Join, as_members
 from mainspring.model.message import Draft, Priority
 from mainspring.model.schedule import (
+    DEAD_HEADER,
     NEVER,
     NEXT_HEADER,
+    OWN_RETRY,
+    QUEUE_EMPTY,
+    RETRY_HEADER,
     RHYTHM_HEADER,
     SCHEDULE_HEADER,
     START_HEADER,
+    TIMEOUT_HEADER,
     Due,
     Occurrence,
     Schedule,
     ScheduleAdvance,
     jitter_share,
 )
-from mainspring.runtime.schedules.plan import Plan
+from mainspring.runtime.schedules.plan import CODE, Fields, Following, Plan
 from mainspring.timing.rhythm import Once
 
 COUNTED = 10_000
@@ -34,10 +42,11 @@ _MOST_WAITING = 100
 _NAMESPACE = UUID("6d61696e-7370-7269-8e67-7363686564ab")
 
 
-def decide(plan: Plan, due: Due, now: datetime, counted: int = COUNTED) -> ScheduleAdvance:
+def decide(plan: Plan, due: Due, now: datetime, counted: int = COUNTED, *, met: bool | None = None) -> ScheduleAdvance:
     """Decide which occurrences from the schedule's next time until now to publish, and when it is due again.
 
-    At most so many are counted one by one: beyond them ``missed`` may be too low, and nothing else differs.
+    ``met`` is what the function of its ``only_if`` has returned; None if it has none. At most so many are counted one
+    by one: beyond them ``missed`` may be too low, and nothing else differs.
     """
     schedule, policy = due.schedule, plan.fields
     assert schedule.next_at is not None, "a schedule without a next time is never due"
@@ -45,7 +54,8 @@ def decide(plan: Plan, due: Due, now: datetime, counted: int = COUNTED) -> Sched
     pending = _pending(plan, schedule.next_at, now, tolerated, counted)
     times = _in_time(plan, pending, tolerated)
     busy = bool(due.unfinished or due.waiting)
-    fit = _fitting(plan, due, times)
+    is_met = not due.busy if policy.only_if == QUEUE_EMPTY else met is not False
+    fit = _fitting(plan, due, times) if is_met else _Fit()
     return ScheduleAdvance(
         base_at=pending.latest[-1],
         next_at=pending.next_at,
@@ -55,7 +65,9 @@ def decide(plan: Plan, due: Due, now: datetime, counted: int = COUNTED) -> Sched
         ),
         missed=pending.total - len(times),
         skipped=len(times) - len(fit.starting) - len(fit.waiting),
-        stop_running=policy.overlap == "cancel" and busy and bool(times),
+        why_missed=f"since {schedule.next_at}, and misfire={policy.misfire!r} makes up for {len(times)}",
+        why_skipped=f"overlap={policy.overlap!r}, an earlier run is unfinished" if is_met else _unmet(policy.only_if),
+        stop_running=policy.overlap == "cancel" and busy and bool(times) and is_met,
         release_waiting=policy.overlap == "allow" and due.waiting > 0,
     )
 
@@ -71,18 +83,43 @@ def occurrence(plan: Plan, schedule: Schedule, at: datetime, *, waits: bool = Fa
         which += f"\n{schedule.revision}\n{schedule.created_at.timestamp():.6f}"
     draft = message(plan, schedule.name, at, uuid5(_NAMESPACE, which))
     if waits:
-        return Occurrence(draft, NEVER)
+        return followed(plan, draft, NEVER)
     jitter = plan.fields.jitter
     if not jitter:
-        return Occurrence(draft)
+        return followed(plan, draft)
     start = at + timedelta(seconds=jitter * jitter_share(draft.id))
-    return Occurrence(replace(draft, headers={**(draft.headers or {}), START_HEADER: start.isoformat()}), start)
+    return followed(plan, replace(draft, headers={**(draft.headers or {}), START_HEADER: start.isoformat()}), start)
+
+
+def followed(plan: Plan, draft: Draft, due_at: datetime | None = None) -> Occurrence:
+    """Return the occurrence of this message, as the only member of a join where something follows it."""
+    then, failed = plan.fields.then, plan.fields.failed
+    if then is None and failed is None:
+        return Occurrence(draft, due_at)
+    # Derived from the message: whatever publishes it again opens no second join.
+    id = uuid5(_NAMESPACE, f"join\n{draft.id}")
+    join = Join(id, *(None if each is None else _following(each, draft, id) for each in (then, failed)))
+    return Occurrence(as_members(join, [draft])[0], due_at, join)
+
+
+def _following(wanted: Following, draft: Draft, id: UUID) -> Draft:
+    return Draft(
+        id=id,
+        topic=wanted.topic,
+        payload=wanted.payload,
+        content_type=wanted.content_type,
+        key=draft.key,
+        group=wanted.group,
+        priority=draft.priority,
+        correlation_id=draft.correlation_id or str(draft.id),
+        causation_id=draft.id,
+    )
 
 
 def message(plan: Plan, schedule: str, at: datetime | None, id: UUID, *, manual: bool = False) -> Draft:
     """Return the message that a schedule publishes; a manual run is outside of its rhythm."""
     fields = plan.fields
-    headers = {SCHEDULE_HEADER: schedule, RHYTHM_HEADER: str(plan.rhythm)}
+    headers = {**fields.headers, SCHEDULE_HEADER: schedule, RHYTHM_HEADER: str(plan.rhythm), **_run_headers(fields)}
     # A manual run is outside of the rhythm: no next occurrence ends its retries.
     if at is not None and not manual and (following := plan.next(at)) is not None:
         headers[NEXT_HEADER] = following.isoformat()
@@ -92,12 +129,34 @@ def message(plan: Plan, schedule: str, at: datetime | None, id: UUID, *, manual:
         payload=fields.payload,
         content_type=fields.content_type,
         headers=headers,
+        key=fields.key,
         group=fields.group if fields.mode == "direct" else None,
         priority=Priority(fields.priority),
         at=at,
+        correlation_id=fields.correlation_id,
         schedule=schedule,
         manual=manual,
     )
+
+
+def _run_headers(fields: Fields) -> dict[str, str]:
+    """Return how its runs are to go, for the executor: only what differs from the defaults."""
+    # A topic has consumers of any kind, and each has its own policy.
+    retry = OWN_RETRY if fields.retry is None and fields.mode == "publish" else fields.retry
+    headers: dict[str, str] = {}
+    if retry is not None:
+        headers[RETRY_HEADER] = msgspec.json.encode(retry).decode()
+    if fields.timeout is not None:
+        headers[TIMEOUT_HEADER] = str(fields.timeout)
+    if fields.dead is not None:
+        headers[DEAD_HEADER] = fields.dead
+    return headers
+
+
+def _unmet(only_if: str | None) -> str:
+    if only_if == QUEUE_EMPTY:
+        return f"only_if={only_if!r}, and its group has something ready or running"
+    return f"only_if={(only_if or '').removeprefix(CODE)} returned False"
 
 
 class _Pending(NamedTuple):

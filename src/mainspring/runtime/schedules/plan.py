@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
@@ -14,7 +14,7 @@ import msgspec
 from mainspring.model.errors import BadOption, MissingExtra
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.message import Priority
-from mainspring.model.schedule import Misfire, Mode, Overlap
+from mainspring.model.schedule import DeadLetters, Misfire, Mode, Overlap
 from mainspring.model.text import described
 from mainspring.runtime.verdicts import refuse_unawaited
 from mainspring.timing.calendar import Days, DayTest, read_days, zone
@@ -23,7 +23,7 @@ from mainspring.timing.rhythm import Rhythm, read_rhythm
 COUNTRY = "country:"
 """The prefix of a stored country: ``country:DE``, ``country:DE-BY``."""
 CODE = "code:"
-"""The prefix of days that only code can decide; the rest is for people."""
+"""The prefix of days, and of a condition, that only code can decide; the rest is for people."""
 
 
 @lru_cache(maxsize=64)
@@ -67,6 +67,15 @@ _Seconds = Annotated[float, msgspec.Meta(ge=0, le=timedelta(days=366).total_seco
 _Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
+class Following(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What follows an occurrence that has ended: a message to one consumer's group."""
+
+    topic: str
+    group: str
+    payload: bytes = b"null"
+    content_type: str = "application/json"
+
+
 class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The fields of a plan as they are stored, with their defaults."""
 
@@ -83,12 +92,22 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     end: _Instant | None = None
     holidays: tuple[str, ...] = ()
     workdays: tuple[str, ...] = ()
+    only_if: str | None = None
     mode: Mode = "direct"
     topic: str = ""
     group: str | None = None
     payload: bytes = b"null"
     content_type: str = "application/json"
     priority: Annotated[int, msgspec.Meta(ge=int(min(Priority)), le=int(max(Priority)))] = Priority.NORMAL
+    headers: dict[str, str] = {}
+    key: str | None = None
+    correlation_id: str | None = None
+    # Read where it is used: a policy of a later release is no reason not to run.
+    retry: str | dict[str, Any] | None = None
+    timeout: Annotated[float, msgspec.Meta(gt=0)] | Literal["none"] | None = None
+    dead: DeadLetters | None = None
+    then: Following | None = None
+    failed: Following | None = None
 
 
 class CannotPlan(ValueError):
@@ -143,8 +162,8 @@ class Plan:
         return (self.workdays is None or day in self.workdays) and (self.holidays is None or day not in self.holidays)
 
 
-Code = Mapping[str, tuple[DayTest, ...]]
-"""By field, the callables and containers that decide on days."""
+Code = Mapping[str, tuple[Callable[..., Any], ...]]
+"""By field, the callables and containers that decide on days, and the function of ``only_if``."""
 
 
 def read_plan(layers: Mapping[str, Any], code: Code | None = None) -> Plan:

@@ -24,7 +24,7 @@ from mainspring.model.message import (
 )
 from mainspring.model.search import CAUSES_SCAN, By, Causes, Chain, DeadSelection, Filter, Matches, Picked
 from mainspring.model.verdict import Settlement
-from mainspring.model.views import AuditView, DeliveryView, MessageView, Roster, RunView, Tally
+from mainspring.model.views import AuditView, DeliveryView, MessageView, Roster, RunTimes, RunView, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +201,10 @@ class Ledger(Protocol):
 
     async def recent(self, schedules: Collection[str], limit: int) -> dict[str, tuple[RunView, ...]]:
         """Return the latest kept runs of each of these schedules by name, newest first; only schedules with runs."""
+        ...
+
+    async def run_times(self, schedule: str, limit: int) -> RunTimes | None:
+        """Return how long the latest kept runs of a schedule took, done or failed; None if there are none."""
         ...
 
     async def joins(self, after: UUID | None, limit: int) -> list[JoinView]:

@@ -19,8 +19,10 @@ from mainspring.model.views import (
     GroupView,
     MessageView,
     Roster,
+    RunTimes,
     RunView,
     WorkerView,
+    run_times,
 )
 from mainspring.model.worker import shown
 from mainspring.storage.codec.formats import preview
@@ -85,6 +87,12 @@ class SqlLedger(SqlOperations):
         else:
             rows = yield self._sql("runs_group", group, before, limit)
         return [self._view(RunView, row) for row in rows]
+
+    @operation("read")
+    def run_times(self, schedule: str, limit: int) -> Script[RunTimes | None]:
+        rows = yield self._sql("run_times", schedule, limit)
+        read = self._values.read_instant
+        return run_times([read(finished) - read(started) for started, finished in rows])
 
     @operation("read")
     def failures(self, limit: int, before: tuple[datetime, int] | None = None) -> Script[list[RunView]]:

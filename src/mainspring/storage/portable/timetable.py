@@ -17,6 +17,7 @@ from mainspring.model.schedule import (
     DELETED,
     NEVER,
     PAUSED,
+    QUEUE_EMPTY,
     REPLACED,
     UNSERVED_AFTER,
     Decide,
@@ -99,9 +100,11 @@ class SqlTimetable(SqlOperations):
         """Advance the due schedules, and release deliveries that need not wait any more."""
         args = (app, self._values.texts(sorted(left)), limit, self._values.span(UNSERVED_AFTER), at)
         moves: list[tuple[Schedule, ScheduleAdvance]] = []
-        for row in (yield self._sql.opening("timetable_due", *args)):
-            *counts, now = row[WIDTH:]
-            due = Due(self._schedule(row[:WIDTH]), *counts)
+        rows = yield self._sql.opening("timetable_due", *args)
+        found_due = [(self._schedule(row[:WIDTH]), row[WIDTH:]) for row in rows]
+        busy = yield from self._busy([schedule for schedule, _ in found_due], at)
+        for schedule, (unfinished, waits, now) in found_due:
+            due = Due(schedule, unfinished, waits, busy=schedule.name in busy)
             move = decide(due, self._values.read_instant(now))
             if move is None:
                 left.add(due.schedule.name)
@@ -113,6 +116,15 @@ class SqlTimetable(SqlOperations):
             return found
         free = [schedule.name for schedule, move in moves if move.release_waiting]
         return replace(found, released=(yield from self._release(at, app=app, free=free)))
+
+    def _busy(self, schedules: Sequence[Schedule], at: Any) -> Script[set[str]]:
+        """Return those whose group has anything ready or running, of those that ask."""
+        groups = {each.name: str(each.layers.get("group")) for each in schedules if _asks(each)}
+        if not groups:
+            return set()
+        rows = yield self._sql("timetable_busy", self._values.texts(sorted({*groups.values()})), at)
+        busy = {group for (group,) in rows}
+        return {name for name, group in groups.items() if group in busy}
 
     def _move(self, moves: Sequence[tuple[Schedule, ScheduleAdvance]], at: Any) -> Script[ScheduleTick]:
         """Write the moves. Returns what was published and moved, and how many runs were asked to stop.
@@ -143,17 +155,25 @@ class SqlTimetable(SqlOperations):
         ]
         moved = {name for (name,) in (yield self._sql("timetable_move", *self._values.rows(rows, 8)))}
         occurrences = [each for schedule, move in moves if schedule.name in moved for each in move.occurrences]
-        published = yield from self._publish(occurrences)
+        published = yield from self._publish(occurrences, at)
         conflicts = published.conflicting([each.draft for each in occurrences])
-        return ScheduleTick(fired=len(published.stored), moved=len(moved), asked=asked, conflicts=conflicts)
+        dropped = tuple(
+            (schedule.name, move) for schedule, move in moves if schedule.name in moved and move.missed + move.skipped
+        )
+        return ScheduleTick(
+            fired=len(published.stored), moved=len(moved), asked=asked, conflicts=conflicts, dropped=dropped
+        )
 
-    def _publish(self, occurrences: Sequence[Occurrence]) -> Script[Published]:
+    def _publish(self, occurrences: Sequence[Occurrence], at: Any) -> Script[Published]:
         published = yield from self._store([each.draft for each in occurrences])
         # A message that existed before may be held: its due time must not be changed.
         fresh = [each for each in occurrences if each.draft.id in published.stored]
         later = [(each.draft.id, each.due_at) for each in fresh if each.due_at is not None]
         if later:
             yield from self._delay(later)
+        for join in (each.join for each in fresh if each.join is not None):
+            following = written_draft(join.then), written_draft(join.failed)
+            yield self._sql("joint_open", self._values.id(join.id), 1, *following, at)
         return published
 
     def _fire(self, limit: int, at: Any) -> Script[Fired]:
@@ -318,6 +338,10 @@ class SqlTimetable(SqlOperations):
             row.missed,
             row.skipped,
         )
+
+
+def _asks(schedule: Schedule) -> bool:
+    return schedule.layers.get("only_if") == QUEUE_EMPTY
 
 
 def written_draft(draft: Draft | None) -> str | None:

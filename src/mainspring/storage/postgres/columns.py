@@ -211,7 +211,8 @@ def _spelled(settlement: Settlement) -> tuple[str, timedelta, str | None, str | 
         case Release(delay):
             return "release", delay, None, None, None, None
         case Bury(failure):
-            return "bury", _NOTHING, failure.kind, failure.error, failure.traceback, None
+            name = "replace" if settlement.replaces else "bury"
+            return name, _NOTHING, failure.kind, failure.error, failure.traceback, None
         case Cancel(reason):
             return "cancel", _NOTHING, None, reason, None, None
         case _:

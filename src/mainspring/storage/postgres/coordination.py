@@ -34,7 +34,7 @@ class PostgresTimetable(SqlTimetable, PostgresOperations):
     def enter(self, occurrences: Sequence[Occurrence], note: Note) -> Script[Published]:
         subjects = sorted({each.draft.schedule or "" for each in occurrences})
         yield self._sql.opening("audit_note", self.now, clean(note.by), note.action, subjects, clean(note.detail))
-        published = yield from self._publish(occurrences)
+        published = yield from self._publish(occurrences, self.now)
         yield from self._release(self.now, entered=subjects)
         if any(each.due_at == NEVER for each in occurrences):
             # The worker that ends the run they wait for must know.

@@ -34,7 +34,7 @@ class SqliteTimetable(SqlTimetable, SqliteOperations):
     @operation("write")
     def enter(self, occurrences: Sequence[Occurrence], note: Note) -> Script[Published]:
         at = yield from self._sql.turn_clock()
-        published = yield from self._publish(occurrences)
+        published = yield from self._publish(occurrences, at)
         entered = sorted({each.draft.schedule or "" for each in occurrences})
         yield self._note(at, note, *entered)
         yield from self._release(at, entered=entered)

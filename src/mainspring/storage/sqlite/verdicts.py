@@ -53,7 +53,7 @@ def settle(sql: Dialect, settlements: Sequence[Settlement], owner: str) -> Scrip
     lost: set[Claim] = set()
     gone: set[Claim] = set()
     for settlement in settlements:
-        claim, verdict, keep, _, _ = settlement
+        claim, verdict, keep, *_ = settlement
         row = there.get(claim.id)
         if row is None:
             gone.add(claim)
@@ -81,6 +81,7 @@ class _Batch:
         self._ended: list[bytes] = []
         self._members = Ends()
         self._due = False
+        self._buried: dict[int, tuple[Failure, bool]] = {}
 
     def write(self, row: Row, settlement: Settlement) -> Script[None]:
         """Write one verdict on a delivery that is held under its claim."""
@@ -105,8 +106,7 @@ class _Batch:
                 yield from self._hand_back(row, delay, took, forgive=1)
             case Bury(failure):
                 yield from self._record(row, "dead", took, failure)
-                cause = fingerprint(failure.kind, failure.error)
-                yield self._sql("settle_bury", row[_SEQ], failure.kind, storable(failure.error), self._at, cause)
+                self._buried[row[_SEQ]] = failure, settlement.replaces
                 self.remove(row, ends=False)
             case Cancel(reason):
                 yield from self._cancel(row, took, reason)
@@ -123,6 +123,7 @@ class _Batch:
 
     def finish(self) -> Script[None]:
         """Write what was gathered."""
+        yield from self._bury()
         if self._removed:
             yield self._sql("delivery_delete", numbers(self._removed))
         if self._ended:
@@ -130,6 +131,19 @@ class _Batch:
         yield from self._members.count(self._sql)
         if self._due:
             yield self._sql("bell_ring")
+
+    def _bury(self) -> Script[None]:
+        """Bury what has failed: occurrences of schedules by their times, since each may replace those before it."""
+        seqs = list(self._buried)
+        if sum(replaces for _, replaces in self._buried.values()) > 1:
+            seqs = [seq for (seq,) in (yield self._sql("settle_by_occurrence", numbers(seqs)))]
+        for seq in seqs:
+            failure, replaces = self._buried[seq]
+            replaced = (yield self._sql("settle_replace", seq)) if replaces else ()
+            self._ended += [message_id for message_id, _ in replaced]
+            repeats = sum(earlier + 1 for _, earlier in replaced)
+            cause = fingerprint(failure.kind, failure.error)
+            yield self._sql("settle_bury", seq, failure.kind, storable(failure.error), self._at, cause, repeats)
 
     def _hand_back(self, row: Row, delay: timedelta, took: timedelta, *, forgive: int) -> Script[None]:
         if row[_CANCEL_ASKED]:

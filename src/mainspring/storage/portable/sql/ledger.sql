@@ -80,7 +80,7 @@ RETURNING id
 
 -- name: find_deliveries
 -- $1 message id, $2 now. Columns in the order of model.views.DeliveryView.
-SELECT DELIVERY_COLUMNS(NOW($2))
+SELECT DELIVERY_COLUMNS(NOW($2)), 0
 FROM mainspring.delivery AS d
 LOOKUP(message, m, id, d.message_id)
 PROGRESS()
@@ -88,13 +88,14 @@ WHERE d.message_id = $1
 UNION ALL
 SELECT
     d.seq, d.message_id, d.group_name, d.topic, d.key, 'dead', d.priority, d.attempt, d.deaths, d.scheduled_for,
-    d.scheduled_for, d.published_at, NULL, false, d.buried_at, d.error, NULL, NULL, d.schedule, KIND(d, d.published_at)
+    d.scheduled_for, d.published_at, NULL, false, d.buried_at, d.error, NULL, NULL, d.schedule, KIND(d, d.published_at),
+    d.repeats
 FROM mainspring.dead AS d
 WHERE d.message_id = $1
 UNION ALL
 SELECT
     p.seq, p.message_id, '', p.topic, p.key, 'parked', p.priority, 0, 0, p.due_at, p.scheduled_for, p.published_at,
-    NULL, false, NULL, NULL, NULL, NULL, p.schedule, KIND(p, p.published_at)
+    NULL, false, NULL, NULL, NULL, NULL, p.schedule, KIND(p, p.published_at), 0
 FROM mainspring.parked AS p
 WHERE p.message_id = $1
 
@@ -188,6 +189,14 @@ FROM mainspring.run INDEXED(run_schedule)
 WHERE schedule = $1 AND ($2::text IS NULL OR group_name = $2) AND id < coalesce($3::bigint, 9223372036854775807)
 ORDER BY id DESC
 LIMIT $4
+
+-- name: run_times
+-- $1 schedule, $2 limit. When each of its latest runs that were done or failed has begun and ended.
+SELECT started_at, finished_at
+FROM mainspring.run INDEXED(run_schedule)
+WHERE schedule = $1 AND status IN ('done', 'failed', 'dead')
+ORDER BY id DESC
+LIMIT $2
 
 -- name: ping
 SELECT 1

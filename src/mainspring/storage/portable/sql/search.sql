@@ -119,7 +119,7 @@ LIMIT $2
 SELECT
     d.seq, d.message_id, d.group_name, d.topic, d.key, 'dead', d.priority, d.attempt, d.deaths, d.scheduled_for,
     d.scheduled_for, d.published_at, NULL::text, false, d.buried_at, d.error, NULL::text, NULL::timestamptz, d.schedule,
-    KIND(d, d.published_at), PREVIEW($14)
+    KIND(d, d.published_at), d.repeats, PREVIEW($14)
 FROM NEWEST_FIRST($1) AS s
 LOOKUP(dead, d, seq, s.seq)
 LOOKUP_IF_ANY(message, m, id, d.message_id)

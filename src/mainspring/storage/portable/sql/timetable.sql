@@ -24,6 +24,21 @@ INSERT INTO mainspring.joint (id, opened_at, pending, on_done, on_failed) VALUES
            OR (SELECT m.copies FROM mainspring.message AS m WHERE m.id = e.message_id)
               = (SELECT count(*) FROM mainspring.delivery AS c WHERE c.message_id = e.message_id AND c.epoch = 0)
 
+-- name: timetable_busy
+-- $1 groups, $2 now. Those of them that have a delivery which is ready or running.
+SELECT s.value
+FROM EACH($1::text[], s)
+WHERE EXISTS (
+        SELECT 1
+        FROM mainspring.delivery AS d INDEXED(delivery_held)
+        WHERE d.group_name = s.value AND d.held_by IS NOT NULL
+    )
+   OR EXISTS (
+        SELECT 1
+        FROM mainspring.delivery AS d INDEXED(delivery_ready)
+        WHERE d.group_name = s.value AND d.held_by IS NULL AND d.priority IN (0, 1, 2, 3) AND d.due_at <= NOW($2)
+    )
+
 -- name: timetable_delete
 -- $1 names.
 DELETE FROM mainspring.schedule WHERE name IN (SELECT s.value FROM EACH($1::text[], s))

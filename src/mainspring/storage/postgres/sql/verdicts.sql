@@ -30,8 +30,12 @@ ours AS MATERIALIZED (
         m.topic,
         NOW($16) AS now,
         -- A delivery that was asked to stop never runs again, whatever its handler returned.
-        CASE WHEN found.cancel_asked AND found.name IN ('retry', 'snooze', 'release')
-            THEN 'cancel' ELSE found.name END AS becomes
+        CASE
+            WHEN found.cancel_asked AND found.name IN ('retry', 'snooze', 'release') THEN 'cancel'
+            WHEN found.name = 'replace' THEN 'bury'
+            ELSE found.name
+        END AS becomes,
+        found.name = 'replace' AND found.schedule IS NOT NULL AND NOT found.manual AS replaces
     FROM found
     CROSS JOIN LATERAL (SELECT topic FROM mainspring.message WHERE id = found.message_id OFFSET 0) AS m
     WHERE found.is_ours
@@ -60,16 +64,53 @@ forgiven AS (
         attempt = greatest(attempt - 1, 0)
     WHERE seq = ANY (ARRAY(SELECT ours.seq FROM ours WHERE ours.becomes IN ('snooze', 'release')))
 ),
+-- One dead letter per schedule and group: the latest of the batch, and with it the number of the others.
+latest AS MATERIALIZED (
+    SELECT DISTINCT ON (schedule, group_name)
+        seq, schedule, group_name, scheduled_for,
+        count(*) OVER (PARTITION BY schedule, group_name) - 1 AS others
+    FROM ours
+    WHERE replaces
+    ORDER BY schedule, group_name, scheduled_for DESC, seq DESC
+),
+-- What another session has locked, an operator perhaps, stays until the next one dies.
+replaced AS (
+    DELETE FROM mainspring.dead
+    WHERE seq = ANY (
+        ARRAY(
+            SELECT e.seq
+            FROM latest
+            CROSS JOIN LATERAL (
+                SELECT seq
+                FROM mainspring.dead
+                WHERE schedule = latest.schedule
+                  AND group_name = latest.group_name
+                  AND scheduled_for <= latest.scheduled_for
+                  AND NOT manual
+                FOR UPDATE SKIP LOCKED
+            ) AS e
+        )
+    )
+    RETURNING message_id, schedule, group_name, repeats
+),
 buried AS (
     INSERT INTO mainspring.dead (
         seq, message_id, group_name, topic, key, priority, epoch, attempt, deaths, scheduled_for, published_at,
-        kind, error, buried_at, schedule, manual, fingerprint
+        kind, error, buried_at, schedule, manual, fingerprint, repeats
     )
     SELECT
         seq, message_id, group_name, topic, key, priority, epoch, attempt, deaths, scheduled_for, published_at,
-        kind, error, now, schedule, manual, fingerprint
+        kind, error, now, schedule, manual, fingerprint,
+        coalesce((SELECT latest.others FROM latest WHERE latest.seq = ours.seq), 0) + coalesce(
+            (
+                SELECT sum(r.repeats + 1)
+                FROM replaced AS r
+                WHERE ours.replaces AND r.schedule = ours.schedule AND r.group_name = ours.group_name
+            ),
+            0
+        )
     FROM ours
-    WHERE becomes = 'bury'
+    WHERE becomes = 'bury' AND (NOT replaces OR seq IN (SELECT latest.seq FROM latest))
 ),
 forgotten AS (
     DELETE FROM mainspring.run
@@ -128,10 +169,15 @@ joined AS (
 ),
 ended AS (
     INSERT INTO mainspring.ended (at, size, second, message_ids)
-    SELECT now, count(DISTINCT message_id), false, array_agg(DISTINCT message_id)
-    FROM ours
-    WHERE becomes IN ('done', 'cancel')
-    GROUP BY now
+    SELECT NOW($16), count(DISTINCT over.message_id), false, array_agg(DISTINCT over.message_id)
+    FROM (
+        SELECT message_id
+        FROM ours
+        WHERE becomes IN ('done', 'cancel') OR (replaces AND seq NOT IN (SELECT latest.seq FROM latest))
+        UNION ALL
+        SELECT message_id FROM replaced
+    ) AS over
+    HAVING count(*) > 0
 )
 SELECT
     found.seq,

@@ -15,13 +15,34 @@ WHERE seq = ?1
 -- name: settle_bury
 INSERT INTO mainspring_dead (
     seq, message_id, group_name, topic, key, priority, epoch, attempt, deaths, scheduled_for, published_at,
-    kind, error, buried_at, schedule, manual, fingerprint
+    kind, error, buried_at, schedule, manual, fingerprint, repeats
 )
 SELECT d.seq, d.message_id, d.group_name, m.topic, d.key, d.priority, d.epoch, d.attempt, d.deaths,
-       d.scheduled_for, d.published_at, ?2, ?3, ?4, d.schedule, d.manual, ?5
+       d.scheduled_for, d.published_at, ?2, ?3, ?4, d.schedule, d.manual, ?5, ?6
 FROM mainspring_delivery AS d
 JOIN mainspring_message AS m ON m.id = d.message_id
 WHERE d.seq = ?1
+
+-- name: settle_by_occurrence
+-- ?1 seqs. The same, by the times that they are for.
+SELECT d.seq
+FROM json_each(?1) AS claimed
+CROSS JOIN mainspring_delivery AS d ON d.seq = claimed.value
+ORDER BY d.scheduled_for, d.seq
+
+-- name: settle_replace
+-- ?1 the seq of an occurrence. Removes the dead letters of earlier ones of its schedule in its group, and returns the message
+-- of each and how many it had replaced. Manual ones replace none, and are not replaced.
+DELETE FROM mainspring_dead
+WHERE seq IN (
+    SELECT e.seq
+    FROM mainspring_delivery AS d
+    CROSS JOIN mainspring_dead AS e INDEXED BY mainspring_dead_schedule
+        ON e.schedule = d.schedule AND e.group_name = d.group_name
+    WHERE d.seq = ?1 AND NOT d.manual
+      AND e.schedule IS NOT NULL AND NOT e.manual AND e.scheduled_for <= d.scheduled_for
+)
+RETURNING message_id, repeats
 
 -- name: settle_forget
 DELETE FROM mainspring_run

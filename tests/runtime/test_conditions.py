@@ -1,0 +1,168 @@
+"""``only_if``: the node that fires asks before it locks anything, and what is not met is skipped and counted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from mainspring.model.message import Draft
+from mainspring.model.schedule import QUEUE_EMPTY
+from mainspring.runtime.schedules import conditions
+from mainspring.runtime.schedules.declarations import Declared, Scheduling
+from tests.runtime.scheduling import HOUR, HOURLY, MINUTE, NOON, SECOND, Node, Scene
+
+NOON_ID = UUID(int=1)
+CODED = {**HOURLY, "only_if": "code:shop.is_open"}
+
+
+@pytest.fixture
+async def scene() -> Scene:
+    scene = Scene()
+    await scene.prepare()
+    return scene
+
+
+def node(scene: Scene, condition: Callable[[], Any] | None = None) -> Node:
+    code = {} if condition is None else {"only_if": (condition,)}
+    declared = {} if condition is None else {"report": Declared(CODED, {}, code)}
+    return Node(scene.storage.sibling(), scene.clock, Scheduling("app", declared), HOUR)
+
+
+@pytest.mark.parametrize("kind", ["plain", "async", "returns an awaitable"])
+@pytest.mark.parametrize("met", [True, False])
+async def test_it_fires_if_its_condition_is_met_and_is_skipped_otherwise(scene: Scene, kind: str, met: bool) -> None:
+    asked: list[bool] = []
+
+    def plain() -> bool:
+        asked.append(threading.current_thread() is threading.main_thread())
+        return met
+
+    async def later() -> bool:
+        asked.append(True)
+        return met
+
+    kinds: dict[str, Callable[[], Any]] = {"plain": plain, "async": later, "returns an awaitable": partial(later)}
+    firing = node(scene, kinds[kind])
+    await firing.turn()
+    assert asked == []
+
+    scene.clock.advance(HOUR)
+    await firing.turn()
+
+    assert asked == [kind != "plain"]  # a plain function may block, so it has a thread
+    assert await scene.due_times() == ([NOON + HOUR] if met else [])
+    row = await scene.row()
+    assert (row.fired, row.missed, row.skipped, row.next_at) == (int(met), 0, int(not met), NOON + 2 * HOUR)
+
+
+async def test_no_row_is_locked_while_it_is_asked(scene: Scene) -> None:
+    async def rename() -> bool:
+        if (await scene.row()).pause_reason is None:
+            await scene.edit(pause_reason="it was asked")  # asked again, since the answer was for what it was before
+        return True
+
+    firing = node(scene, rename)
+    await firing.turn()
+    scene.clock.advance(HOUR)
+
+    await firing.turn()
+    await firing.turn()
+
+    assert (await scene.row()).pause_reason == "it was asked"
+    assert await scene.due_times() == [NOON + HOUR]
+
+
+@pytest.mark.parametrize("how", ["raises", "hangs"])
+async def test_a_condition_without_an_answer_leaves_its_schedule_for_a_minute(
+    scene: Scene, how: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditions, "PATIENCE", 0.01)
+    broken = True
+
+    async def moody() -> bool:
+        if broken and how == "raises":
+            raise RuntimeError("no idea")
+        if broken:
+            await asyncio.Event().wait()
+        return True
+
+    await scene.put("other", definition={**HOURLY, "overlap": "allow"})
+    firing = node(scene, moody)
+    await firing.turn()
+    scene.clock.advance(HOUR)
+    await firing.turn()
+    broken = False
+    scene.clock.advance(30 * SECOND)
+    await firing.turn()
+    before = await scene.row()
+    scene.clock.advance(MINUTE)
+    await firing.turn()
+
+    assert (before.fired, before.skipped) == (0, 0)
+    assert (await scene.row("other")).fired == 2
+    assert (await scene.row()).fired == 1
+    said = "its only_if= failed: RuntimeError: no idea" if how == "raises" else "its only_if= has not returned within"
+    assert said in caplog.text
+
+
+async def test_a_node_without_the_function_leaves_it_to_others(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    await node(scene, lambda: True).turn()
+    scene.clock.advance(HOUR)
+
+    await node(scene).turn()
+
+    assert (await scene.row()).fired == 0
+    assert "only_if is decided by shop.is_open, which this process does not have" in caplog.text
+
+
+async def test_a_condition_that_an_operator_has_replaced_is_not_asked(scene: Scene) -> None:
+    asked: list[int] = []
+    firing = node(scene, lambda: asked.append(1))
+    await firing.turn()
+    await scene.edit(edits={"only_if": QUEUE_EMPTY})
+    scene.clock.advance(HOUR)
+
+    await firing.turn()
+
+    assert asked == []
+    assert (await scene.row()).fired == 1
+
+
+@pytest.mark.parametrize(("waiting", "fired"), [(0, 1), (1, 0)])
+async def test_a_queue_that_is_not_empty_skips_it(
+    scene: Scene, waiting: int, fired: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mainspring.scheduler")
+    drafts = [Draft(NOON_ID, "work", b"1", group="work")][:waiting]
+    await scene.storage.mailbox.publish(drafts)
+    await scene.put(definition={**HOURLY, "only_if": QUEUE_EMPTY})
+
+    await node(scene).turn()
+
+    row = await scene.row()
+    assert (row.fired, row.skipped) == (fired, 1 - fired)
+    told = "schedule report: 1 occurrences are skipped: only_if='queue empty', and its group has something ready"
+    assert (told in caplog.text) is not bool(fired)
+
+
+async def test_what_was_missed_is_logged_once_with_how_many_and_why(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    await scene.put()
+    scene.clock.advance(3 * HOUR)
+    firing = node(scene)
+
+    await firing.turn()
+    await firing.turn()
+
+    told = [each.getMessage() for each in caplog.records if "missed" in each.getMessage()]
+    assert told == [
+        f"schedule report: 3 occurrences were missed since {NOON}, and misfire='latest' makes up for 1",
+    ]
