@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
+_DECLARED = "tests/contract/test_declared_schedules.py"
+
 MUTANTS: list[Mutant] = [
     # --- when it is due --------------------------------------------------------------------------------------
     Mutant(
@@ -102,8 +104,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "a pause takes the run that a worker began while it waited",
         file="storage/postgres/sql/timetable.sql#timetable_cancel",
-        was="AND NOT $3::boolean AND epoch = 0",
-        becomes="AND NOT $3::boolean",
+        was="AND $6::boolean AND epoch = 0",
+        becomes="AND $6::boolean",
         caught_by="tests/integration/postgres/test_timetable.py",
     ),
     Mutant(
@@ -116,10 +118,53 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "an older release retires what a newer one declares",
-        file="storage/postgres/sql/timetable.sql#timetable_retire",
-        was="          AND s.declared_at <= NOW($3) - $2::interval\n",
-        becomes="          AND $2::interval IS NOT NULL\n",
-        caught_by="tests/contract/test_schedules.py::test_what_no_code_has_declared_for_long_is_retired",
+        file="storage/portable/sql/timetable.sql#timetable_standing",
+        was="ON s.app = $1 AND s.origin = 'code' AND s.version <= $2",
+        becomes="ON s.app = $1 AND s.origin = 'code'",
+        caught_by=_DECLARED,
+    ),
+    Mutant(
+        "code retires what an operator has made",
+        file="storage/portable/sql/timetable.sql#timetable_standing",
+        was="ON s.app = $1 AND s.origin = 'code'",
+        becomes="ON s.app = $1",
+        caught_by=_DECLARED,
+    ),
+    Mutant(
+        "a schedule is retired while a live worker has it",
+        file="storage/portable/sql/timetable.sql#timetable_standing",
+        was="s.retired_at IS NULL\n        AND EXISTS (",
+        becomes="s.retired_at IS NULL\n        AND NOT EXISTS (",
+        caught_by=_DECLARED,
+    ),
+    Mutant(
+        "a worker that was away itself takes all others for gone",
+        file="storage/portable/sql/timetable.sql#timetable_standing",
+        was="AND judge.since <= NOW($10) - $7::interval",
+        becomes="AND judge.since <= NOW($10)",
+        caught_by=_DECLARED,
+    ),
+    Mutant(
+        "a retired schedule leaves its waiting copies behind",
+        file="storage/portable/timetable.py",
+        was="yield from self._cancel(retired, REMOVED, at)",
+        becomes="pass",
+        caught_by=_DECLARED,
+    ),
+    Mutant(
+        "a schedule is retired in the moment in which its worker restarts",
+        file="storage/portable/timetable.py",
+        was="retiring = [name for name in gone if name in retire]",
+        becomes="retiring = list(gone)",
+        caught_by=_DECLARED,
+    ),
+    Mutant(
+        "a worker's block begins before its schedules are declared",
+        file="runtime/worker.py",
+        was="            await self._scheduler.reconcile()\n",
+        becomes="",
+        caught_by="tests/integration/app/test_schedules_restart.py"
+        "::test_it_is_triggered_in_the_first_line_of_a_workers_block",
     ),
     # --- the clock of a file ---------------------------------------------------------------------------------
     Mutant(

@@ -1,4 +1,4 @@
-"""The rows of the timetable: written as a whole, read as they were written, declared, retired and frozen."""
+"""The rows of the timetable: written as a whole, read as they were written, and frozen."""
 
 import asyncio
 from dataclasses import replace
@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from mainspring.model.schedule import Freeze, Note, Schedule
+from mainspring.model.worker import Declarer
 from mainspring.storage.contract import Storage
-from tests.contract.acting import DAY, HOUR, MINUTE, NOON, TICK, siblings, turn
-from tests.contract.scheduling import NAME, NOTE, edit, hourly, keep, kept, look, remove, schedule
+from tests.contract.acting import HOUR, MINUTE, NOON, TICK, siblings, turn
+from tests.contract.scheduling import NAME, NOTE, edit, keep, kept, look, remove, schedule
 
 ODD_NAMES = ["Jürgen's «nightly»", 'say "hi"; --', "a%b_c\\d", "夜🌙", " ", "x" * 200, "$1 ?1 :name %s {}", "A", "a"]
 ODD_LAYER: dict[str, Any] = {
@@ -58,7 +59,7 @@ async def test_odd_names_and_layers_are_kept_as_they_are(storage: Storage, name:
     stored = await kept(storage, name)
     assert stored == replace(row, base_at=NOON, next_at=NOON + HOUR, fired=1)
     assert (await edit(storage, name, edits={})).revision == 1
-    await storage.timetable.declared("shop", [name], MINUTE)
+    await storage.timetable.declare("shop", 0, [name], Declarer("shop/a", "1"))
     await remove(storage, name)
     assert (await storage.timetable.read()).schedules == ()
 
@@ -206,57 +207,3 @@ async def test_freezes_are_on_the_sheet_and_in_the_audit(storage: Storage) -> No
         ("ann", "freeze", "*"),
         ("cid", "thaw", "*"),
     ]
-
-
-async def test_it_is_said_again_that_code_has_a_schedule_only_after_a_while(storage: Storage) -> None:
-    await keep(storage, schedule("a"), schedule("b"), schedule("crm's", app="crm"))
-
-    async def said() -> list[datetime]:
-        await storage.timetable.declared("shop", ["a", "crm's", "of no schedule"], HOUR)
-        return [row.declared_at for row in (await storage.timetable.read()).schedules]
-
-    turn(storage, HOUR - TICK)
-    assert await said() == [NOON] * 3
-    turn(storage, HOUR)
-    assert await said() == [NOON + HOUR, NOON, NOON]
-    assert {row.revision for row in (await storage.timetable.read()).schedules} == {0}
-
-
-async def test_what_no_code_has_declared_for_long_is_retired(storage: Storage) -> None:
-    await keep(
-        storage,
-        schedule("code"),
-        schedule("another"),
-        schedule("declared", declared_at=NOON + TICK),
-        schedule("by hand", origin="api"),
-        schedule("crm's", app="crm"),
-        schedule("long gone", retired_at=NOON - DAY),
-    )
-
-    turn(storage, HOUR)
-    retired = await storage.timetable.retire("shop", HOUR)
-
-    assert retired == ["another", "code"]
-    assert await storage.timetable.retire("shop", HOUR) == []
-    rows = {row.name: row for row in (await storage.timetable.read()).schedules}
-    assert {name: row.retired_at for name, row in rows.items() if row.retired_at} == {
-        "another": NOON + HOUR,
-        "code": NOON + HOUR,
-        "long gone": NOON - DAY,
-    }
-    assert {name for name, row in rows.items() if row.revision} == {"another", "code"}
-
-
-@pytest.mark.psycopg
-async def test_a_pause_of_an_operators_outlives_all_that_code_declares(storage: Storage) -> None:
-    await keep(storage, schedule())
-    await edit(storage, paused_at=NOON, paused_by="ann", pause_reason="too loud")
-
-    turn(storage, HOUR)
-    await storage.timetable.declared("shop", [NAME], MINUTE)
-    await look(storage, hourly())
-    await storage.timetable.retire("shop", MINUTE)
-
-    row = await kept(storage)
-    assert (row.paused_at, row.paused_by, row.pause_reason, row.fired) == (NOON, "ann", "too loud", 0)
-    assert (row.declared_at, row.retired_at) == (NOON + HOUR, None)

@@ -89,7 +89,7 @@ class Plan:
     nap: float = 0.0
     """Seconds the handler of an occurrence takes in its first attempt."""
     silent: float | None = None
-    """Seconds without a declaration after which a schedule is retired; None: as many as the library has."""
+    """Seconds of silence after which a process keeps its schedules no more; None: as many as the library has."""
     concurrency: int = 10
     claim_time: float = 2.0
     grace: float = 5.0

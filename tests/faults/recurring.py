@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from mainspring import Context, Done, Mainspring
 from mainspring.app.schedule.timing import TimingOptions
-from mainspring.runtime import scheduler
+from mainspring.storage.portable import timetable
 from tests.faults.ledger import Effects
 from tests.faults.plan import Entry, Plan
 
@@ -25,9 +25,10 @@ def declare(app: Mainspring, plan: Plan, effects: Effects) -> None:
     for entry in plan.schedules:
         app.recurring(entry.rhythm, name=entry.name, **timing(entry))(consumers[entry.group])
     if plan.silent is not None:
-        # An hour in a few seconds, and the five minutes between declarations in the same proportion.
-        scheduler._SILENT_FOR = timedelta(seconds=plan.silent)
-        scheduler._DECLARE_EVERY = timedelta(seconds=plan.silent / 12)
+        # Five minutes in a few seconds, and how often a declaration is written in the same proportion.
+        vars(timetable).update(
+            SILENT_AFTER=timedelta(seconds=plan.silent), SEEN_EVERY=timedelta(seconds=plan.silent / 12)
+        )
 
 
 def timing(entry: Entry) -> TimingOptions:

@@ -16,7 +16,7 @@ from tests.faults.worker import build
 
 ENGINES = ("postgres",)
 _SILENT = 6.0
-"""Seconds in place of the hour after which a schedule that nobody declares is retired."""
+"""Seconds in place of the five minutes after which a silent process does not keep its schedules any more."""
 
 
 def _entry(name: str, rhythm: str = "every 1s", app: str = "faults") -> Entry:

@@ -14,6 +14,7 @@ from mainspring.model.schedule import NEVER, Decide, Due, Note, Occurrence, Rewr
 from mainspring.model.search import DeadSelection, Filter
 from mainspring.model.verdict import DONE, Bury, Cancel, Failure, Release, Retry, Verdict
 from mainspring.model.views import Beat, Declaration
+from mainspring.model.worker import Declarer
 from mainspring.storage.contract import Storage
 from tests.lockstep import alike, drawing
 from tests.lockstep.twins import FIRST_GROUPS, Twins
@@ -97,10 +98,11 @@ class Timetabled(Twins):
         beat = Beat("node-1", "shop", "host-1", 1, (group,), 0, "poll", {})
         self.alike(lambda storage: storage.upkeep.beat(beat))
 
-    @rule(app=apps, declared=some_names, silent=st.sampled_from([drawing.MINUTE, drawing.HOUR]))
-    def declare_or_retire(self, app: str, declared: list[str], silent: timedelta) -> None:
-        self.alike(lambda storage: storage.timetable.declared(app, declared, drawing.MINUTE))
-        self.alike(lambda storage: storage.timetable.retire(app, silent))
+    @rule(app=apps, declared=some_names, worker=st.sampled_from("ab"), retire=some_names, version=st.integers(0, 1))
+    def declare_or_retire(self, app: str, declared: list[str], worker: str, retire: list[str], version: int) -> None:
+        by = Declarer(f"{app}/{worker}", worker)
+        self.alike(lambda storage: storage.timetable.declare(app, version, declared, by, retire))
+        self.alike(lambda storage: storage.timetable.declarers(drawing.SCHEDULES[0]))
 
     @rule(app=st.sampled_from(["shop", ""]), thaw=st.sampled_from([True, True, False]))
     def freeze_or_thaw(self, app: str, thaw: bool) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 from mainspring.model.schedule import Schedule
 from mainspring.model.search import Filter
 from mainspring.model.views import Declaration
+from mainspring.model.worker import Declarer
+from mainspring.runtime.janitor import Retiring
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.scheduler import Scheduler
 from mainspring.runtime.schedules.declarations import Declared, Scheduling
@@ -42,13 +44,14 @@ class Scene:
         app: str = "app",
         longest_poll: timedelta = HOUR,
         bell: Doorbell | None = None,
+        version: int = 0,
         **declared: Mapping[str, Any],
     ) -> Node:
         """A node whose code has these schedules."""
         storage = self.storage.sibling()
         storage.doorbell = bell or storage.doorbell
         known = {name: Declared(dict(layer)) for name, layer in declared.items()}
-        return Node(storage, self.clock, Scheduling(app, known), longest_poll)
+        return Node(storage, self.clock, Scheduling(app, known, version), longest_poll)
 
     async def row(self, name: str = "report") -> Schedule:
         (row,) = (await self.storage.timetable.read([name])).schedules
@@ -85,7 +88,11 @@ class Node:
     ) -> None:
         self.published = 0
         self.storage = storage
-        self.scheduler = Scheduler(storage, scheduling, self._heard, longest_poll, RateLimitedLog(clock), clock)
+        log = RateLimitedLog(clock)
+        self.scheduler = Scheduler(storage, scheduling, self._heard, longest_poll, log, clock)
+        self.by = Declarer(f"{scheduling.app}/{id(self)}", "1")
+        on_return = self.scheduler.reconcile_soon
+        self.retiring = Retiring(storage.timetable, scheduling, self.by, on_return, log, clock)
 
     def _heard(self) -> None:
         self.published += 1
@@ -93,6 +100,15 @@ class Node:
     async def turn(self) -> float:
         """One turn, and how long it would sleep now."""
         return await self.scheduler.turn()
+
+    async def round(self) -> None:
+        """Declare, as every few seconds, and make one turn."""
+        await self.retiring.turn()
+        await self.turn()
+
+    async def stop(self) -> None:
+        """Leave in good order."""
+        await self.storage.upkeep.deregister(self.by.worker, self.by.start_id)
 
     @property
     def turns(self) -> int:

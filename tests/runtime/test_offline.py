@@ -59,7 +59,7 @@ async def working(
 
 
 def gone(faulty: Faulty) -> None:
-    faulty.faults = dict.fromkeys(("tick", "read", "rewrite", "declared"), AWAY)
+    faulty.faults = dict.fromkeys(("tick", "read", "rewrite", "declare"), AWAY)
 
 
 async def runs(stage: Stage) -> list[RunView]:
@@ -254,3 +254,46 @@ async def test_nothing_more_is_begun_while_the_worker_stops(stage: Stage, faulty
         await stopping
 
     assert len(stage.calls) == begun
+
+
+async def test_it_fires_when_the_database_is_away_from_the_start(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    back = asyncio.Event()
+    check = stage.storage.schema.check
+
+    async def checked() -> None:
+        if not back.is_set():
+            raise AWAY
+        await check()
+
+    monkeypatch.setattr(stage.storage.schema, "check", checked)
+    async with working(stage, nothing) as worker:
+        await stage.until(lambda: len(stage.calls) >= 3)
+        assert not worker.ready
+        back.set()
+        await stage.until(lambda: any(delivery.id > 0 for delivery in stage.calls))
+
+    fired = [delivery.scheduled_for for delivery in stage.calls]
+    assert len(set(fired)) == len(fired)
+    alone = {delivery.scheduled_for for delivery in stage.calls if delivery.id < 0}
+    assert {run.scheduled_for for run in await runs(stage)} == alone
+
+
+async def test_a_worker_that_never_reached_its_database_stops_its_offline_runs(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = asyncio.Event()
+
+    async def endless(_: Delivery, __: Run) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async def away() -> None:
+        raise AWAY
+
+    monkeypatch.setattr(stage.storage.schema, "check", away)
+    async with working(stage, endless, grace=TENTH):
+        await stage.until(lambda: bool(stage.calls))
+
+    assert stopped.is_set()

@@ -145,58 +145,6 @@ async def test_another_apps_schedules_are_left_alone(scene: Scene) -> None:
     assert (await scene.row("theirs")).next_at == NOON
 
 
-async def test_one_that_no_code_has_is_retired_only_after_an_hour_of_silence(
-    scene: Scene, caplog: pytest.LogCaptureFixture
-) -> None:
-    old, new = scene.node(report=HOURLY, kept=HOURLY), scene.node(kept=HOURLY)
-    await old.turn()
-
-    async def turns(count: int) -> None:
-        for _ in range(count):
-            scene.clock.advance(5 * MINUTE)
-            await new.turn()
-
-    with caplog.at_level(logging.WARNING, "mainspring.scheduler"):
-        await turns(11)
-        assert (await scene.row()).retired_at is None
-        await turns(2)
-
-    assert (await scene.row()).retired_at is not None
-    assert (await scene.row("kept")).retired_at is None
-    assert "report: retired, since no worker of app declares it any more" in caplog.text
-
-
-async def test_one_that_an_older_node_still_has_stays(scene: Scene) -> None:
-    old, new = scene.node(report=HOURLY), scene.node()
-
-    for _ in range(30):
-        await old.turn()
-        await new.turn()
-        scene.clock.advance(5 * MINUTE)
-
-    assert (await scene.row()).retired_at is None
-
-
-async def test_who_has_just_started_retires_nobody(scene: Scene) -> None:
-    await scene.node(report=HOURLY).turn()
-    scene.clock.advance(48 * HOUR)  # everything was off for a weekend
-
-    await scene.node().turn()
-
-    assert (await scene.row()).retired_at is None
-
-
-async def test_one_made_at_run_time_is_never_retired(scene: Scene) -> None:
-    await scene.put("by.hand")
-    node = scene.node()
-
-    for _ in range(30):
-        await node.turn()
-        scene.clock.advance(5 * MINUTE)
-
-    assert (await scene.row("by.hand")).retired_at is None
-
-
 async def test_what_cannot_be_followed_is_said_once_a_second_at_most_and_left_for_a_minute(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -210,3 +210,25 @@ async def test_a_suspect_that_has_not_died_often_enough_is_run(stage: Stage, dea
 
     assert [call.deaths for call in stage.calls] == [deaths]
     assert await stage.browse("dead") == []
+
+
+async def test_a_worker_begins_although_its_database_is_silent_and_logs_it_once(
+    stage: Stage, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.WARNING, "mainspring.worker")
+    monkeypatch.setattr("mainspring.runtime.worker._BEGINS_WITHIN", 0.05)
+    answers = asyncio.Event()
+    check = stage.storage.schema.check
+
+    async def silent() -> None:
+        await answers.wait()
+        await check()
+
+    monkeypatch.setattr(stage.storage.schema, "check", silent)
+    await stage.publish()
+    async with stage.worker(stage.handler(nothing)) as worker:
+        assert not worker.ready
+        answers.set()
+        await stage.until(stage.empty)
+
+    assert caplog.messages == ["worker: the database has not responded for 0.05 s, and is waited for"]

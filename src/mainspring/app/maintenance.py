@@ -19,6 +19,7 @@ from mainspring.app.storages import Address
 from mainspring.model.errors import StorageError
 from mainspring.model.retention import CHORES, COUNTED, KINDS, Pruned, Retention
 from mainspring.model.views import AuditView, Declaration
+from mainspring.model.worker import Declarer
 from mainspring.storage.contract import Storage
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ class Operations:
         async with self._connection:
             storage = await self._connection.storage("app.declare()")
             await storage.upkeep.declare(declarations)
-            if schedules := self._scheduled():
+            schedules = self._scheduled()
+            await storage.timetable.declare(name, version, schedules, Declarer(name, ""))
+            if schedules:
                 await self._reconcile(storage, schedules)
         return declarations
 

@@ -30,6 +30,7 @@ NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 REPLACED = "replaced by the next occurrence of its schedule"
 PAUSED = "its schedule was paused"
 DELETED = "its schedule was deleted"
+REMOVED = "its schedule was removed from the code"
 """The reasons why an occurrence was cancelled, as stored with its run."""
 QUEUE_EMPTY = "queue empty"
 """A schedule's ``only_if``: its group has nothing ready or running."""
@@ -193,6 +194,18 @@ class Timesheet:
     now: datetime
     schedules: tuple[Schedule, ...]
     freezes: tuple[Freeze, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What became of the schedules of an app's code when a process declared those of its own."""
+
+    retired: tuple[str, ...] = ()
+    """Retired by this declaration."""
+    unclaimed: tuple[str, ...] = ()
+    """Those that no live process has in its code, and that were not retired yet."""
+    returned: tuple[str, ...] = ()
+    """Declared here, and still retired: they must be reconciled."""
 
 
 @dataclass(frozen=True, slots=True)

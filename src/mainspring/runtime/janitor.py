@@ -18,13 +18,15 @@ from mainspring.model.worker import SILENT_AFTER, Declarer, DeclareResult, roste
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.reports import RateLimitedLog
+from mainspring.runtime.schedules.declarations import Scheduling
 from mainspring.runtime.service import LoopReport, Service
 from mainspring.runtime.settings import WorkerSettings
-from mainspring.storage.contract import Doorbell, Upkeep
+from mainspring.storage.contract import Doorbell, Timetable, Upkeep
 from mainspring.telemetry.measures import Meter
 from mainspring.timing.clock import Clock
 
 _logger = logging.getLogger("mainspring.worker")
+_scheduler_logger = logging.getLogger("mainspring.scheduler")
 _ROUND = 5.0
 _PRUNE_EVERY = 30.0
 _PRUNE_BATCH = 2_000
@@ -302,6 +304,50 @@ class Subscribing(Service):
         return {group: each for group, each in ages.items() if each[1] < SILENT_AFTER}
 
 
+class Retiring(Service):
+    """Declares the schedules of a worker when it starts, and every few seconds after (invariant 13).
+
+    That keeps other workers from retiring them. Those that no live worker has are retired when two rounds in a row have
+    found them so: the worker that has them may only restart. Schedules of this worker that were retired, while it was
+    away, return.
+    """
+
+    def __init__(
+        self,
+        timetable: Timetable,
+        scheduling: Scheduling,
+        by: Declarer,
+        on_return: Callable[[], None],
+        log: RateLimitedLog,
+        clock: Clock,
+    ) -> None:
+        super().__init__("retiring", log, clock)
+        self._timetable = timetable
+        self._scheduling = scheduling
+        self._by = by
+        self._on_return = on_return
+        self._unclaimed: tuple[str, ...] = ()
+
+    async def declare(self) -> None:
+        """Declare the schedules, and retire those that the last round and this one find unclaimed."""
+        app, version, declared = self._scheduling.app, self._scheduling.version, self._scheduling.declared
+        found = await self._timetable.declare(app, version, declared, self._by, self._unclaimed)
+        self._unclaimed = found.unclaimed
+        for name in found.retired:
+            _scheduler_logger.warning(
+                "%s: retired, since no worker of %s has it in its code any more; what had not begun is cancelled",
+                name,
+                app,
+            )
+        if found.returned:
+            self._on_return()
+
+    async def turn(self) -> float:
+        """Declare them again."""
+        await self.declare()
+        return _ROUND * random.uniform(0.8, 1.0)
+
+
 def _log_removed(standing: DeclareResult) -> None:
     for group, pattern in standing.removed:
         _logger.info("%s: no worker declares its subscription to %s any more, so it is removed", group, pattern)
@@ -319,12 +365,15 @@ class Janitor:
         meter: Meter,
         log: RateLimitedLog,
         clock: Clock,
+        retiring: Retiring,
     ) -> None:
+        self.retiring: Retiring = retiring
         self.reporting: Reporting = Reporting(upkeep, heartbeat.beat, log, clock, meter, heartbeat.apply_orders)
         self.subscribing: Subscribing = Subscribing(upkeep, declarations, heartbeat.declarer, log, clock)
         self._loops: tuple[Service, ...] = (
             self.reporting,
             self.subscribing,
+            self.retiring,
             Rerouting(upkeep, log, clock),
             Pruning(upkeep, retention, log, clock),
             Recounting(upkeep, log, clock),
@@ -339,7 +388,7 @@ class Janitor:
         """End. Waits only for the loops that would re-register the worker after it has deregistered. Idempotent."""
         for each in self._loops:
             each.end_soon()
-        await asyncio.gather(self.reporting.stop(), self.subscribing.stop())
+        await asyncio.gather(self.reporting.stop(), self.subscribing.stop(), self.retiring.stop())
 
     def abandon(self) -> None:
         """End at once."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import Any, TypeVar, assert_never
 
 from mainspring.model.message import Delivery, unstored
 from mainspring.model.schedule import Rewrite, Schedule
@@ -27,7 +28,11 @@ from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.timing.clock import Clock
 
+T = TypeVar("T")
+
 _logger = logging.getLogger("mainspring.scheduler")
+AWAY_POLL = 1.0
+"""Seconds between attempts while schedules run without the database."""
 _PATIENCE = timedelta(seconds=10)
 """A shorter outage is left to the misfire policy: nothing runs twice because of it."""
 _STOPPED = "its worker stopped"
@@ -103,6 +108,16 @@ class Offline:
             return FOREVER
         waits = [self._fire(name, now) for name in self._declared]
         return min((wait for wait in waits if wait is not None), default=FOREVER)
+
+    async def during(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for this work, which waits for the database, and run what is due until then."""
+        waiting = asyncio.create_task(work)
+        try:
+            while not waiting.done():
+                await asyncio.wait([waiting], timeout=min(self.fire(), AWAY_POLL))
+            return waiting.result()
+        finally:
+            waiting.cancel()
 
     async def report(self, storage: Storage) -> None:
         """Store the runs, and advance the rows past them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +9,7 @@ from datetime import datetime, timedelta
 
 from mainspring.model.errors import MainspringError, StorageUnavailable
 from mainspring.model.schedule import Due, ScheduleAdvance, ScheduleTick
-from mainspring.runtime.offline import Offline
+from mainspring.runtime.offline import AWAY_POLL, Offline
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.schedules.conditions import Conditions
 from mainspring.runtime.schedules.decisions import COUNTED, decide
@@ -25,13 +24,9 @@ _RECONCILE_EVERY = 3600.0
 """Seconds after which schedules made at run time pick up new rules of their time zones."""
 _LOCKED_POLL = 1.0
 """Seconds until a row that another session has locked is reconciled."""
-_DECLARE_EVERY = timedelta(minutes=5)
-_SILENT_FOR = timedelta(hours=1)
 _LEAVE_FOR = 60.0
 """Seconds until a schedule with an invalid plan is tried again."""
 _BLIND_POLL = 1.0
-_AWAY_POLL = 1.0
-"""Seconds between attempts while schedules run without the database."""
 _SPACING = 0.005
 _LONGEST_SPACING = 0.25
 """The maximum of seconds between ticks while another session, perhaps a caller's transaction, holds what is due."""
@@ -69,8 +64,7 @@ class Scheduler(Service):
         self._timetable = storage.timetable
         self._published = published
         self._longest_poll = longest_poll.total_seconds()
-        self._watching_since = clock.monotonic()
-        self._reconcile_at = self._declare_at = -1.0
+        self._reconcile_at = -1.0
         self._waits = False
         self._is_reconciled = True
         self._spacing = _SPACING
@@ -94,7 +88,7 @@ class Scheduler(Service):
             if not offline.is_away:
                 raise
             self._log.failure(self.name, error, expected=True)
-            return min(offline.fire(), _AWAY_POLL)
+            return min(offline.fire(), AWAY_POLL)
         offline.back()
         return pause
 
@@ -108,13 +102,7 @@ class Scheduler(Service):
 
     async def _offline_turn(self, offline: Offline) -> float:
         """Tick, and run offline schedules until the database responds."""
-        ticking = asyncio.create_task(self._online_turn())
-        try:
-            while not ticking.done():
-                await asyncio.wait([ticking], timeout=min(offline.fire(), _AWAY_POLL))
-            return ticking.result()
-        finally:
-            ticking.cancel()
+        return await offline.during(self._online_turn())
 
     async def _online_turn(self) -> float:
         if self._offline is not None and self._offline.has_news:
@@ -123,13 +111,8 @@ class Scheduler(Service):
         return min(self._pause(tick), FOREVER if self._is_reconciled else _LOCKED_POLL)
 
     async def reconcile(self, *, waits: bool = False) -> None:
-        """Declare the schedules of the code and bring the rows in line with it, if it is time."""
+        """Bring the rows in line with the code, if it is time."""
         now = self._clock.monotonic()
-        if self._was_away(now):
-            self._watching_since = now
-        # Declare first: it revives what was retired before, and prevents that it is retired after.
-        if now >= self._declare_at:
-            await self._declare(now)
         if now >= self._reconcile_at:
             self._is_reconciled = await reconcile(self._timetable, self._scheduling, self._log_problem, waits=waits)
             self._reconcile_at = now + (_RECONCILE_EVERY if self._is_reconciled else _LOCKED_POLL)
@@ -209,24 +192,15 @@ class Scheduler(Service):
             self._plans[key] = plan
         return plan
 
+    def reconcile_soon(self) -> None:
+        """Reconcile in the next turn: a schedule of this code was retired."""
+        self._reconcile_at = -1.0
+        self.wake()
+
     def freed(self) -> None:
         """Note a written end of an occurrence: another may have waited for it."""
         if self._waits:
             self.wake()
-
-    def _was_away(self, now: float) -> bool:
-        """Return whether the database was unreachable, or this process frozen: other workers may have been, too."""
-        return now - self._declare_at > self._longest_poll + _DECLARE_EVERY.total_seconds()
-
-    async def _declare(self, now: float) -> None:
-        app, declared = self._scheduling.app, self._scheduling.declared
-        if declared:
-            await self._timetable.declared(app, declared, _DECLARE_EVERY)
-        # A worker that has just started, or was away, does not know yet which others there are.
-        if now - self._watching_since >= _SILENT_FOR.total_seconds():
-            for name in await self._timetable.retire(app, _SILENT_FOR):
-                _logger.warning("%s: retired, since no worker of %s declares it any more", name, app)
-        self._declare_at = now + _DECLARE_EVERY.total_seconds()
 
     def _pause(self, tick: ScheduleTick) -> float:
         pause = self._longest_poll if self._doorbell.mode != "poll" else min(_BLIND_POLL, self._longest_poll)

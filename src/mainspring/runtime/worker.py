@@ -11,6 +11,7 @@ from uuid import UUID
 
 from mainspring.model.errors import MainspringError, Misuse, SchemaMissing, StorageUnavailable
 from mainspring.model.message import Claim
+from mainspring.model.text import described
 from mainspring.model.views import Declaration
 from mainspring.model.worker import TOKEN_BYTES, holder
 from mainspring.runtime import child
@@ -20,7 +21,7 @@ from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, ExecutorConte
 from mainspring.runtime.fetcher import FetcherContext
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.handler import Handler
-from mainspring.runtime.janitor import Heartbeat, Janitor, Subscribing
+from mainspring.runtime.janitor import Heartbeat, Janitor, Retiring, Subscribing
 from mainspring.runtime.keeper import Keeper
 from mainspring.runtime.offline import Offline
 from mainspring.runtime.offload import Threads
@@ -38,6 +39,8 @@ from mainspring.telemetry.measures import Meter
 from mainspring.timing.clock import Clock, SystemClock
 
 _logger = logging.getLogger("mainspring.worker")
+_BEGINS_WITHIN = 5.0
+"""Seconds for which a start waits for the database."""
 
 
 class Worker:
@@ -99,7 +102,12 @@ class Worker:
         self._heartbeat = Heartbeat(
             settings, start_id, self._by_group, in_hand, storage.doorbell, meter, self.pauses, self._fetchers
         )
-        self._janitor = Janitor(storage.upkeep, self._heartbeat, declarations, settings.retention, meter, log, clock)
+        declarer = self._heartbeat.declarer
+        on_return = self._scheduler.reconcile_soon
+        retiring = Retiring(storage.timetable, scheduling, declarer, on_return, log, clock)
+        self._janitor = Janitor(
+            storage.upkeep, self._heartbeat, declarations, settings.retention, meter, log, clock, retiring
+        )
         meter.serves(self._by_group)
         self._shutdown = Shutdown(
             self._fetchers,
@@ -126,18 +134,22 @@ class Worker:
         return self._started and self._stopping is None and not any(each.ended for each in self.progress().values())
 
     async def start(self) -> None:
-        """Declare the groups and start. Raises what is a mistake; waits for what may pass."""
+        """Declare the groups and schedules, and start. Raises what is a mistake.
+
+        What may pass, as an outage, is waited for in the background.
+        """
         if child.serving():
             raise Misuse(
                 "a worker was started while a process of a cpu=True consumer imported its module: put app.run(), or "
                 'the code that starts it, under `if __name__ == "__main__":`'
             )
         self._loop = asyncio.get_running_loop()
-        try:
-            await self._prepare()
-        except (StorageUnavailable, SchemaMissing) as error:
-            self._log.failure("worker", error, expected=True)
-            self._preparing = asyncio.create_task(self._keep_preparing(), name="mainspring-prepare")
+        if await self._is_prepared(_BEGINS_WITHIN):
+            return
+        again = self._keep_preparing()
+        self._preparing = asyncio.create_task(
+            self._offline.during(again) if self._offline else again, name="mainspring-prepare"
+        )
 
     def wake(self) -> None:
         """Claim soon, after a publish in this process. Safe from any thread."""
@@ -213,6 +225,7 @@ class Worker:
     async def _prepare(self) -> None:
         await self._storage.schema.check()
         await self._janitor.subscribing.declare()
+        await self._declare_schedules()
         self._storage.doorbell.listen(self._rung)
         self._settler.start()
         self._keeper.start()
@@ -221,29 +234,53 @@ class Worker:
         self._scheduler.start()
         self._started = True
 
+    async def _declare_schedules(self) -> None:
+        try:
+            # Declared before they are reconciled: no other worker retires them in between.
+            await self._janitor.retiring.declare()
+            await self._scheduler.reconcile()
+        except Exception as error:  # noqa: BLE001 - the loops of both try again, and the groups need not wait for that
+            self._log.log(logging.WARNING, "the schedules are not declared yet: %s", described(error))
+
+    async def _is_prepared(self, within: float | None = None) -> bool:
+        """Prepare. Returns False if the database is away, or has no schema yet. Raises what is a mistake."""
+        try:
+            async with asyncio.timeout(within):
+                await self._prepare()
+        except TimeoutError:
+            self._must_wait(StorageUnavailable(f"the database has not responded for {within:g} s, and is waited for"))
+        except (StorageUnavailable, SchemaMissing) as error:
+            self._must_wait(error)
+        else:
+            return True
+        return False
+
+    def _must_wait(self, error: MainspringError) -> None:
+        self._log.failure("worker", error, expected=True)
+        if isinstance(error, StorageUnavailable):
+            self._offline.lost()
+        else:
+            self._offline.back()
+
     async def _keep_preparing(self) -> None:
         failures = 0
-        while self._stopping is None:
-            failures += 1
-            await asyncio.sleep(backoff(failures))
-            try:
-                await self._prepare()
-            except (StorageUnavailable, SchemaMissing) as error:
-                self._log.failure("worker", error, expected=True)
-            except MainspringError:
-                _logger.exception("the worker cannot start and ends")
-                self._stopping = asyncio.create_task(self._end(), name="mainspring-stop")
-                return
-            else:
-                self._log.recovered("worker")
-                return
+        try:
+            while self._stopping is None:
+                failures += 1
+                await asyncio.sleep(backoff(failures))
+                if await self._is_prepared():
+                    self._log.recovered("worker")
+                    return
+        except MainspringError:
+            _logger.exception("the worker cannot start and ends")
+            self._stopping = asyncio.create_task(self._end(), name="mainspring-stop")
 
     async def _end(self) -> None:
         try:
             if self._preparing is not None:
                 self._preparing.cancel()
                 await asyncio.wait([self._preparing])
-            if self._started:
+            if self._started or self._offline:
                 await self._shutdown.close(self._hurry)
         finally:
             self._meter.end()

@@ -23,25 +23,25 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, postgres_url: str) -> st
 
 
 @pytest.fixture
-def start(url: str, postgres_schema: str) -> Start:
-    """Starts a process of the shop with one schedule, and answers with it once that is declared."""
+def schema(postgres_schema: str) -> str:
+    return postgres_schema
+
+
+@pytest.fixture
+def start(url: str, schema: str) -> Start:
+    """Starts a process of the shop with one schedule, and answers with it: that is declared by then."""
 
     @asynccontextmanager
     async def starting(rhythm: Any, call: Callable[[Context], object] = bool, **options: Any) -> Any:
         version, name = options.pop("version", None), options.pop("app", "shop")
-        app = Mainspring(url, name=name, schema=postgres_schema, auto_migrate=True, idle_poll="5m", version=version)
+        app = Mainspring(url, name=name, schema=schema, auto_migrate=True, idle_poll="5m", version=version)
         called = options.pop("schedule", "report")
 
         @app.recurring(rhythm, name=called, group=f"{name}.{called}", **options)
         async def report(ctx: Context) -> None:
             call(ctx)
 
-        async with app.worker() as worker:
-
-            async def is_declared() -> bool:
-                return worker.progress()["scheduler"].turns > 0
-
-            await eventually(is_declared)
+        async with app.worker():
             yield app
 
     return starting
@@ -164,7 +164,7 @@ async def test_one_made_at_run_time_survives_too_and_is_not_taken_by_code(
         await app.schedules.put("by.hand", every("1h"), "shop.report")
         with pytest.raises(errors.BadOption, match="is defined by code"):
             await app.schedules.put("report", every("1h"), "shop.report")
-        with pytest.raises(errors.BadOption, match="is defined by code, which would declare it again"):
+        with pytest.raises(errors.BadOption, match=r"is in the code of worker .* which would declare it again"):
             await app.schedules.delete("report")
     async with start(DAILY, schedule="by.hand") as app:
         view = await report_of(app, "by.hand")
@@ -182,3 +182,43 @@ async def test_an_edit_elsewhere_reaches_a_worker_that_sleeps(start: Start, url:
         await elsewhere.schedules.alter("report", every("100ms"))
 
         assert (await seen.count(1))[0].cron == "every 100ms"
+
+
+async def test_a_schedule_that_the_next_release_lacks_stops_and_can_be_deleted(start: Start) -> None:
+    async with start(HOURLY, schedule="old") as app:
+        with pytest.raises(errors.BadOption, match="'old' is in the code of worker shop/"):
+            await app.schedules.delete("old")
+
+    async with start(HOURLY) as app:
+
+        async def is_retired() -> bool:
+            return (await report_of(app, "old")).retired_at is not None
+
+        await eventually(is_retired)
+        await app.schedules.delete("old")
+        assert await app.schedules.get("old") is None
+
+
+async def test_what_no_code_has_any_more_can_be_deleted_before_it_is_retired(
+    start: Start, url: str, schema: str
+) -> None:
+    async with start(HOURLY, schedule="old", version=2):
+        pass
+
+    async with Mainspring(url, name="shop", schema=schema) as app:  # it neither has it nor is newer
+        await app.schedules.delete("old")
+        assert await app.schedules.get("old") is None
+
+
+async def test_it_is_triggered_in_the_first_line_of_a_workers_block(url: str, schema: str) -> None:
+    app, seen = Mainspring(url, name="shop", schema=schema, auto_migrate=True), Seen[Context]()
+
+    @app.recurring(DAILY)
+    async def report(ctx: Context) -> None:
+        seen.add(ctx)
+
+    async with app.worker():
+        await app.schedules.trigger("report")
+        (ctx,) = await seen.count(1)
+
+    assert ctx.schedule == "report"

@@ -20,6 +20,7 @@ from mainspring.model.retention import Retention
 from mainspring.model.schedule import Schedule
 from mainspring.model.verdict import DONE, Bury, Done, Failure, Retry, Settlement, Verdict
 from mainspring.model.views import Beat, GroupRuns
+from mainspring.model.worker import Declarer
 from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.script import run_async
@@ -29,6 +30,7 @@ from tests.integration.postgres.acting import HOLD, TOPIC, Connection, blocked, 
 
 SOON = timedelta(seconds=5)
 HOUR = timedelta(hours=1)
+BY = Declarer("shop/a", "1")
 
 
 class Lock(Protocol):
@@ -195,12 +197,29 @@ async def test_rows_of_schedules_are_kept_while_one_is_locked(storage: PostgresS
 
     async with locked("schedule", "name = 'nightly'"):
         written = await storage.timetable.rewrite(["daily", "nightly", "new"], edited, waits=False)
-        await storage.timetable.declared("shop", ["new"], HOUR)
-        retired = await storage.timetable.retire("shop", HOUR)
+        standing = await storage.timetable.declare("shop", 7, ["new"], BY, ["daily", "nightly"])
 
     assert [None if row is None else row.version for row in written] == [7, None, 0]
-    assert retired == ["daily"]
-    assert await storage.timetable.retire("shop", HOUR) == ["nightly"]
+    assert (standing.retired, standing.unclaimed) == (("daily",), ("nightly",))
+    assert (await storage.timetable.declare("shop", 7, ["new"], BY, ["nightly"])).retired == ("nightly",)
+
+
+@pytest.mark.parametrize("group", ["mail", None])
+async def test_a_schedule_is_retired_while_a_copy_of_it_is_locked(
+    storage: PostgresStorage, locked: Lock, group: str | None
+) -> None:
+    await declare(storage)
+    storage.now = NOON
+    await scheduling.keep(storage, scheduling.schedule())
+    copies = [draft(topic="unheard", schedule=scheduling.NAME, group=group) for _ in range(2)]
+    await storage.mailbox.publish(copies)
+
+    async with locked("delivery" if group else "parked", "message_id = $1", copies[0].id):
+        standing = await storage.timetable.declare("shop", 0, [], BY, [scheduling.NAME])
+
+    assert standing.retired == (scheduling.NAME,)
+    views = [await storage.ledger.find(each.id) for each in copies]
+    assert [len(view.runs) for view in views if view is not None] == [0, 1]
 
 
 async def test_a_join_is_complete_while_another_is_locked(storage: PostgresStorage, locked: Lock) -> None:

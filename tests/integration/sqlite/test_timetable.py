@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mainspring.model.schedule import NEVER, Due, Note, Occurrence, Schedule, ScheduleAdvance, ScheduleTick
+from mainspring.model.worker import Declarer
 from mainspring.storage.enlisted.sqlite import EnlistedSqlite
 from mainspring.storage.script import run
 from mainspring.storage.sqlite import SqliteStorage
@@ -16,6 +17,7 @@ from tests.integration.sqlite.acting import asked_aside, claim, draft
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+BY = Declarer("shop/a", "1")
 NOTE = Note("ann", "edit")
 
 
@@ -50,12 +52,12 @@ async def test_an_idle_look_writes_nothing(storage: SqliteStorage, mine: sqlite3
     running, waiting = (replace(draft(), schedule="nightly") for _ in range(2))
     await storage.timetable.rewrite(["nightly"], lambda _name, _known, now: _declared(schedule(), now))
     await storage.timetable.enter([Occurrence(running), Occurrence(waiting, NEVER)], NOTE)
+    await storage.timetable.declare("shop", 0, ["nightly"], BY)
     version = mine.execute("PRAGMA data_version").fetchone()
 
     for _ in range(5):
         found = await storage.timetable.tick("shop", publishing, 10)
-        await storage.timetable.declared("shop", ["nightly"], HOUR)
-        await storage.timetable.retire("shop", HOUR)
+        await storage.timetable.declare("shop", 0, ["nightly"], BY, ["nightly"])
         await storage.timetable.read()
 
     assert (found.waiting, found.released, found.fired) == (True, 0, 0)

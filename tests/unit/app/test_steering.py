@@ -63,7 +63,7 @@ def view(app: Mainspring, name: str = "report") -> ScheduleView:
         (lambda s: s.alter("report", jitter="soon"), "jitter='soon' is not a duration"),
         (lambda s: s.alter("report", "0 0 31 6 *"), "the schedule 'report' is never due"),
         (lambda s: s.alter("report", workdays=lambda _day: True), "belongs to @app.recurring"),
-        (lambda s: s.delete("report"), "is defined by code, which would declare it again"),
+        (lambda s: s.delete("report"), "is in the code of this app, which would declare it again"),
         (lambda s: s.backfill("report", NOON, NOON), "is not after"),
         (lambda s: s.backfill("report", NOON - 2000 * HOUR, NOON), "has more than 1,000 occurrences"),
         (lambda s: s.next("report", 0), "n=0 must be a whole number from 1 to 1,000"),

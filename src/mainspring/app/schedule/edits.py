@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
@@ -16,6 +16,7 @@ from mainspring.app.schedule.recurring import Recurrences
 from mainspring.app.schedule.timing import check_has_occurrences, read_timing
 from mainspring.model.errors import BadOption, Misuse
 from mainspring.model.schedule import NEVER, Note, Occurrence, Schedule, Timesheet
+from mainspring.model.worker import Declarer
 from mainspring.runtime.schedules.decisions import followed, message
 from mainspring.runtime.schedules.declarations import changes_due_time, rescheduled
 from mainspring.runtime.schedules.plan import CannotPlan, Code, Plan, read_plan
@@ -208,15 +209,24 @@ class ScheduleEdits:
 
         return _edit(name, rewrite, by, "resume", "")
 
-    def delete(self, name: str, by: str) -> ScheduleEdit:
-        """Delete it; its history stays."""
+    def delete(self, name: str, by: str, declarers: Sequence[Declarer]) -> ScheduleEdit:
+        """Delete it, unless code that these processes or this one have would declare it again; its history stays."""
+        running = sorted(each.worker for each in declarers if each.start_id)
 
         def rewrite(row: Schedule | None, _now: datetime) -> None:
             found = _found(name, row)
-            if found.origin == "code" and found.retired_at is None:
+            if found.origin != "code" or found.retired_at is not None:
+                return
+            if running or name in [each.name for each in self._recurrences]:
+                where = f"the code of worker {running[0]}" if running else "the code of this app"
                 raise BadOption(
-                    f"the schedule {name!r} is defined by code, which would declare it again: remove it there, or "
-                    "pause it"
+                    f"the schedule {name!r} is in {where}, which would declare it again: remove it there and restart "
+                    "the worker, or pause it"
+                )
+            if declarers:
+                raise BadOption(
+                    f"the schedule {name!r} was in the code that declared it by hand in the last minutes: run "
+                    "`mainspring declare` with the code that no longer has it, or pause it"
                 )
 
         return _edit(name, rewrite, by, "delete", "")

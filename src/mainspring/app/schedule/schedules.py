@@ -204,8 +204,14 @@ class Schedules:
         return await self._shown(self._edits.resume(name, by), tx, "resume")
 
     async def delete(self, name: str, *, by: str = "app", tx: Any = None) -> None:
-        """Delete it; its history and runs stay. Rejects schedules defined by code."""
-        await self._write(self._edits.delete(name, by), tx, "delete")
+        """Delete it; its history and runs stay. Rejects one that is in the code of this app or of a live worker."""
+        if tx is None:
+            timetable = (await self._connection.storage("app.schedules.delete()")).timetable
+            declarers = await timetable.declarers(name)
+        else:
+            script = self._transactions.operations.timetable.declarers.script(name)
+            declarers = await self._transactions.run(tx, script)
+        await self._write(self._edits.delete(name, by, declarers), tx, "delete")
 
     async def trigger(
         self, name: str, *, payload: object = MISSING, local: bool = False, by: str = "app", tx: Any = None

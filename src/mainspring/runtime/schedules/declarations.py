@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from mainspring.model.schedule import Layer, Rewrite, Schedule
 from mainspring.runtime.schedules.plan import CannotPlan, Code, read_plan
@@ -14,6 +14,8 @@ from mainspring.storage.contract import Timetable
 _logger = logging.getLogger("mainspring.scheduler")
 _WHEN = ("rhythm", "timezone", "day_match", "on_gap", "start", "end", "holidays", "workdays")
 """The fields that decide when it is due next."""
+_KEEPS_PLACE = timedelta(hours=1)
+"""A retired schedule that returns within this time goes on where it was: its worker may only have been away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,9 @@ def _updated(row: Schedule, wanted: Declared, version: int, now: datetime) -> Sc
         retired_at=None,
     )
     if row.retired_at is not None:
-        return rescheduled(replace(fresh, declared_at=now), now, wanted.code)
+        fresh = replace(fresh, declared_at=now)
+        if now - row.retired_at > _KEEPS_PLACE:
+            return rescheduled(fresh, now, wanted.code)
     if changes_due_time(row, fresh):
         return rescheduled(fresh, now, wanted.code)
     return _retimed(row if fresh == row else fresh, now, wanted.code)

@@ -10,7 +10,8 @@ from mainspring.model.fanout import Batch, Choose, CursorKey, CursorTally, Curso
 from mainspring.model.inbox import Admission, AdmitStatus, InboxFilter, InboxKey, InboxView, MarkStatus
 from mainspring.model.lease import Granted, LeaseView, Renewal, Renewed
 from mainspring.model.message import Published
-from mainspring.model.schedule import Decide, Note, Occurrence, Rewrite, Schedule, ScheduleTick, Timesheet
+from mainspring.model.schedule import Decide, Note, Occurrence, Rewrite, Schedule, ScheduleTick, Standing, Timesheet
+from mainspring.model.worker import Declarer
 
 
 class Timetable(Protocol):
@@ -55,12 +56,22 @@ class Timetable(Protocol):
         """Return the schedules of these names, or all, of this app or any, by name."""
         ...
 
-    async def declared(self, app: str, names: Collection[str], every: timedelta) -> None:
-        """Record that a worker's code has these schedules, unless that was recorded within ``every``."""
+    async def declare(
+        self, app: str, version: int, names: Collection[str], by: Declarer, retire: Collection[str] = ()
+    ) -> Standing:
+        """Record the schedules that a process has in its code, and find those that no live process has any more.
+
+        These are retired, if they are in ``retire``: what a worker that restarts has is back a moment later. Only
+        schedules that code of this app has defined, in this version or an older one, are found (invariant 13). A
+        process is live until it deregisters, except after a silence of ``SILENT_AFTER`` while ``by`` was not silent;
+        one of an older version than a schedule does not keep it. Messages of a retired schedule that no worker has
+        claimed yet are cancelled; what another session has locked is left alone. If nothing differs, and that was
+        recorded lately, it only reads.
+        """
         ...
 
-    async def retire(self, app: str, silent: timedelta) -> list[str]:
-        """Retire schedules of this app's code that were not declared for so long. Returns their names."""
+    async def declarers(self, name: str) -> list[Declarer]:
+        """Return the processes that have the schedule in their code and have said so lately."""
         ...
 
     async def freeze(self, app: str, by: str, reason: str) -> None:

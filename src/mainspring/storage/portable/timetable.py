@@ -18,6 +18,7 @@ from mainspring.model.schedule import (
     NEVER,
     PAUSED,
     QUEUE_EMPTY,
+    REMOVED,
     REPLACED,
     UNSERVED_AFTER,
     Decide,
@@ -29,14 +30,20 @@ from mainspring.model.schedule import (
     Schedule,
     ScheduleAdvance,
     ScheduleTick,
+    Standing,
     Timesheet,
 )
+from mainspring.model.worker import SEEN_EVERY, SILENT_AFTER, Declarer
 from mainspring.storage.operation import operation
 from mainspring.storage.portable.dialect import SqlOperations, written_mapping
 from mainspring.storage.script import Row, Script
 
 WIDTH = 19
 """How many columns a schedule has."""
+_CONFIRM_EVERY = timedelta(minutes=5)
+"""How often the time of a schedule's last declaration is written."""
+_TRUSTED_FOR = timedelta(hours=1)
+"""How long a schedule is kept by a process of a release that does not list its schedules."""
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_draft = msgspec.json.Decoder(Draft).decode
 
@@ -239,19 +246,40 @@ class SqlTimetable(SqlOperations):
         )
 
     @operation("write")
-    def declared(self, app: str, names: Collection[str], every: timedelta) -> Script[None]:
+    def declare(
+        self, app: str, version: int, names: Collection[str], by: Declarer, retire: Collection[str] = ()
+    ) -> Script[Standing]:
         at = yield from self._read_clock()
-        args = (app, self._values.texts(sorted(names)), self._values.span(every), at)
-        if (yield self._sql("timetable_declared", *args)):
+        declared, span = self._values.texts(sorted(names)), self._values.span
+        spans = (SEEN_EVERY, SILENT_AFTER, _CONFIRM_EVERY, _TRUSTED_FOR)
+        args = (app, version, declared, by.worker, by.start_id, *map(span, spans), at)
+        recorded, gone, returned = _standing((yield self._sql("timetable_standing", *args)))
+        if not recorded:
             yield from self._mark_clock(at)
+            away = span(SILENT_AFTER / 5)
+            yield self._sql.opening("timetable_seen", by.worker, by.start_id, app, version, declared, away, at)
+            # Releases that list no schedules in their declarations go by this alone.
+            yield self._sql("timetable_declared", app, declared, span(_CONFIRM_EVERY), at)
+        retiring = [name for name in gone if name in retire]
+        if not retiring:
+            return Standing((), tuple(gone), returned)
+        _, _, rows = yield from self._lock(retiring, at, waits=False)
+        # Read again under the lock: it is declared by another process by now, or this one was away itself.
+        _, still, _ = _standing((yield self._sql("timetable_standing", *args)))
+        retired = [row[0] for row in rows if row[0] in still]
+        if retired:
+            yield from self._mark_clock(at)
+            yield self._sql("timetable_retire", self._values.texts(retired), at)
+            yield from self._cancel(retired, REMOVED, at)
+            yield self._ring()
+        return Standing(tuple(retired), tuple(name for name in gone if name not in retired), returned)
 
-    @operation("write")
-    def retire(self, app: str, silent: timedelta) -> Script[list[str]]:
+    @operation("read")
+    def declarers(self, name: str) -> Script[list[Declarer]]:
         at = yield from self._read_clock()
-        rows = yield self._sql("timetable_retire", app, self._values.span(silent), at)
-        if rows:
-            yield from self._mark_clock(at)
-        return sorted(name for (name,) in rows)
+        span = self._values.span
+        rows = yield self._sql("timetable_declarers", name, span(SILENT_AFTER), span(_TRUSTED_FOR), at)
+        return [Declarer(worker, start_id) for worker, start_id in rows]
 
     @operation("write")
     def freeze(self, app: str, by: str, reason: str) -> Script[None]:
@@ -288,7 +316,7 @@ class SqlTimetable(SqlOperations):
         """Cancel what these have published. Returns how many runs were asked to stop, and what was left alone as busy.
 
         Replaced, that is all of the rhythm, and what is locked is left alone. Paused, it is what has not begun of
-        it; deleted, also what was asked for by hand.
+        it; deleted or removed from the code, also what was asked for by hand. Removed, what is locked is left alone.
         """
 
     @abstractmethod
@@ -352,6 +380,12 @@ def written_draft(draft: Draft | None) -> str | None:
 def read_join(id: UUID, then: str | None, failed: str | None) -> Join:
     """Read a stored join."""
     return Join(id, None if then is None else _decode_draft(then), None if failed is None else _decode_draft(failed))
+
+
+def _standing(rows: Sequence[Row]) -> tuple[bool, list[str], tuple[str, ...]]:
+    """Return whether a declaration is recorded, what no live process has any more, and what has returned."""
+    gone = [name for _, name, is_gone in rows if name is not None and is_gone]
+    return bool(rows[0][0]), gone, tuple(name for _, name, is_gone in rows if name is not None and not is_gone)
 
 
 def _revised(row: Schedule, known: Schedule) -> Schedule:

@@ -13,7 +13,7 @@ from mainspring.model.inbox import Admission, AdmitStatus, InboxKey
 from mainspring.model.join import Join
 from mainspring.model.lease import Granted, Hold, Renewal, Renewed
 from mainspring.model.message import Draft, Published
-from mainspring.model.schedule import DELETED, NEVER, REPLACED, UNSERVED_AFTER, Note, Occurrence
+from mainspring.model.schedule import DELETED, NEVER, PAUSED, REMOVED, REPLACED, UNSERVED_AFTER, Note, Occurrence
 from mainspring.storage.operation import Clocked, Gateway, Now, operation
 from mainspring.storage.portable.coordination import SqlFanouts, SqlInbox, SqlLeases
 from mainspring.storage.portable.timetable import WIDTH, SqlTimetable, read_join
@@ -55,11 +55,12 @@ class PostgresTimetable(SqlTimetable, PostgresOperations):
         return released
 
     def _cancel(self, schedules: Sequence[str], reason: str, at: Now) -> Script[tuple[int, Collection[str]]]:
-        begun, by_hand, parked = reason == REPLACED, reason == DELETED, reason != REPLACED
+        begun, parked = reason == REPLACED, reason != REPLACED
+        by_hand, waits = reason in (DELETED, REMOVED), reason in (PAUSED, DELETED)
         asked, got_away = 0, True
         busy: Collection[str] = ()
         while got_away:
-            args = (schedules, reason, begun, by_hand, parked, self._channel, at)
+            args = (schedules, reason, begun, by_hand, parked, waits, self._channel, at)
             [(asked, got_away, busy)] = yield self._sql("timetable_cancel", *args)
         return asked, busy
 

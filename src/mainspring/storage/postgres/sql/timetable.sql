@@ -2,8 +2,9 @@
 
 -- name: timetable_cancel
 -- $1 schedules, $2 reason, $3 whether what has begun too, $4 whether what was asked for by hand too, $5 whether what is
--- parked too, $6 channel, $7 now. However many there are. One row: how many runs were asked to stop, whether a parked message
--- got away to its groups while we waited for it, so that only a fresh look finds it, and the schedules that were left alone.
+-- parked too, $6 whether what others have locked is waited for, $7 channel, $8 now. However many there are. One row: how many
+-- runs were asked to stop, whether a parked message got away to its groups while we waited for it, so that only a fresh look
+-- finds it, and the schedules that were left alone.
 WITH seen AS MATERIALIZED (
     SELECT d.seq, d.schedule
     FROM mainspring.delivery AS d
@@ -12,24 +13,28 @@ WITH seen AS MATERIALIZED (
       AND ($4::boolean OR NOT d.manual)
     ORDER BY d.seq + 0  -- not by the index that has this order: it would be read from end to end
 ),
--- Under the lock it is asked once more: what a worker has taken by then has begun. A pause or a deletion waits for what
--- others have locked.
+-- Under the lock it is asked once more: what a worker has taken by then has begun. A pause or a deletion, which an
+-- operator awaits, waits for what others have locked.
 waited_for AS MATERIALIZED (
     SELECT d.*
     FROM seen
     CROSS JOIN LATERAL (
-        SELECT LIVE_COLUMNS() FROM mainspring.delivery WHERE seq = seen.seq AND NOT $3::boolean AND epoch = 0 FOR UPDATE
+        SELECT LIVE_COLUMNS() FROM mainspring.delivery WHERE seq = seen.seq AND $6::boolean AND epoch = 0 FOR UPDATE
     ) AS d
 ),
--- Where an occurrence replaces another it is not waited for: all schedules of the app would (invariant 28).
+-- Where an occurrence replaces another, or a worker retires a schedule, it is not waited for: all schedules of the app
+-- would (invariant 28).
 at_once AS MATERIALIZED (
     SELECT d.*
     FROM seen
     CROSS JOIN LATERAL (
-        SELECT LIVE_COLUMNS() FROM mainspring.delivery WHERE seq = seen.seq AND $3::boolean FOR UPDATE SKIP LOCKED
+        SELECT LIVE_COLUMNS()
+        FROM mainspring.delivery
+        WHERE seq = seen.seq AND NOT $6::boolean AND ($3::boolean OR epoch = 0)
+        FOR UPDATE SKIP LOCKED
     ) AS d
 ),
--- All of a schedule or nothing: it goes on when the row is free again.
+-- What is replaced is all of a schedule or nothing: it goes on when the row is free again.
 busy AS MATERIALIZED (
     SELECT DISTINCT seen.schedule
     FROM seen
@@ -41,7 +46,7 @@ live AS MATERIALIZED (
     SELECT at_once.* FROM at_once WHERE at_once.schedule NOT IN (SELECT busy.schedule FROM busy)
 ),
 -- Read from end to end: parked messages are few, and schedules are not often paused.
-unrouted AS MATERIALIZED (
+unheard AS MATERIALIZED (
     SELECT p.seq
     FROM mainspring.parked AS p
     WHERE $5::boolean
@@ -49,7 +54,19 @@ unrouted AS MATERIALIZED (
       AND ($4::boolean OR NOT p.manual)
     ORDER BY p.seq + 0
 ),
-CANCELLED($2, $6, NOW($7))
+unheard_free AS MATERIALIZED (
+    SELECT p.seq
+    FROM unheard
+    CROSS JOIN LATERAL (
+        SELECT seq FROM mainspring.parked WHERE seq = unheard.seq AND NOT $6::boolean FOR UPDATE SKIP LOCKED
+    ) AS p
+),
+unrouted AS MATERIALIZED (
+    SELECT unheard.seq FROM unheard WHERE $6::boolean
+    UNION ALL
+    SELECT unheard_free.seq FROM unheard_free
+),
+CANCELLED($2, $7, NOW($8))
 SELECT
     (SELECT count(*) FROM live WHERE live.held_by IS NOT NULL),
     (SELECT count(*) FROM unrouted) > (SELECT count(*) FROM waiting),
@@ -266,25 +283,17 @@ RUNG(released, $1, NOW($6))
 SELECT (SELECT count(*) FROM released)
 FROM rung
 
--- name: timetable_retire
--- $1 app, $2 for how long it was not declared, $3 now. Returns the names.
--- What an API call has made is not the code's to take away (invariant 13). What is locked is left to the next time.
-UPDATE mainspring.schedule
-SET retired_at = NOW($3),
-    revision = revision + 1
-WHERE name = ANY (
-    ARRAY(
-        SELECT s.name
-        FROM mainspring.schedule AS s
-        WHERE s.app = $1
-          AND s.origin = 'code'
-          AND s.retired_at IS NULL
-          AND s.declared_at <= NOW($3) - $2::interval
-        ORDER BY s.name
-        FOR UPDATE SKIP LOCKED
-    )
-)
-RETURNING name
+-- name: timetable_seen
+-- $1 worker, $2 its start; $3 app, $4 version, $5 schedules: what it declares; $6 after how long it was away in between, $7 now.
+INSERT INTO mainspring.declaration AS d (since, seen_at, worker, start_id, groups, patterns, app, version, schedules)
+SELECT clock.now, clock.now, $1, $2, '{}', '{}', $3, $4, $5::text[]
+FROM (SELECT NOW($7) AS now) AS clock
+ON CONFLICT (worker, start_id) DO UPDATE
+SET since = CASE WHEN d.seen_at < excluded.seen_at - $6::interval THEN excluded.since ELSE d.since END,
+    seen_at = excluded.seen_at,
+    app = excluded.app,
+    version = excluded.version,
+    schedules = excluded.schedules
 
 -- name: ring
 -- $1 channel. To all listeners, once this is committed: the next occurrence may be another.

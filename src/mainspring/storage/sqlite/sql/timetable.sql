@@ -109,13 +109,12 @@ ORDER BY s.name
 -- name: timetable_release
 UPDATE mainspring_delivery SET due_at = ?2 WHERE seq IN (SELECT value FROM json_each(?1))
 
--- name: timetable_retire
--- ?1 app, ?2 for how long it was not declared, ?3 now. Returns the names.
--- What an API call has made is not the code's to take away (invariant 13).
-UPDATE mainspring_schedule
-SET retired_at = ?3, revision = revision + 1
-WHERE app = ?1 AND origin = 'code' AND retired_at IS NULL AND declared_at <= ?3 - ?2
-RETURNING name
+-- name: timetable_seen
+-- ?1 worker, ?2 its start; ?3 app, ?4 version, ?5 schedules: what it declares; ?6 after how long it was away in between, ?7 now.
+INSERT INTO mainspring_declaration AS d (worker, start_id, declared, app, version, schedules, since, seen_at)
+VALUES (?1, ?2, '[]', ?3, ?4, ?5, ?7, ?7)
+ON CONFLICT (worker, start_id) DO UPDATE
+SET since = CASE WHEN d.seen_at < ?7 - ?6 THEN ?7 ELSE d.since END, seen_at = ?7, app = ?3, version = ?4, schedules = ?5
 
 -- name: timetable_unfinished
 -- ?1 schedules, ?2 whether those that have begun too, ?3 whether manual ones too. Their deliveries,
