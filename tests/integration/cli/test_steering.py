@@ -14,7 +14,7 @@ REFUSED = [
     (["alter", "daily_reprt", "--jitter", "1s"], "Did you mean 'daily_report'?"),
     (["backfill", "daily_reprt", "2026-11-01", "2026-11-02"], "Did you mean 'daily_report'?"),
     (["runs", "tick", "--limit", "0"], "--limit 0 must be 1 or more"),
-    (["delete", "tick"], "the schedule 'tick' is in the code of this app, which would declare it again"),
+    (["delete", "tick", *APP], "the schedule 'tick' is in the code of this app, which would declare it again"),
     (["delete", "newsletter"], "Delete the schedule newsletter? There is no terminal to confirm it at: pass --yes"),
     (["alter", "tick"], "nothing to alter: give --rhythm, another option or --reset FIELD"),
     (["alter", "tick", "--timezone", "Europe/Berln"], "Did you mean 'Europe/Berlin'?"),
