@@ -103,6 +103,7 @@ def test_empty_screens_say_how_there_would_be_something(sites: Sites, visit: Ope
     texts = {
         "/": "No consumers declared yet.",
         "/messages": "No waiting or running deliveries.",
+        "/messages?state=any": "No messages.",
         "/messages?state=dead": "No dead letters.",
         "/messages?topic=x": "No matches.",
         "/messages?state=retrying": "No deliveries to retry.",
@@ -110,6 +111,8 @@ def test_empty_screens_say_how_there_would_be_something(sites: Sites, visit: Ope
         "/schedules": "No schedules.",
         "/schedules/try": "Nothing to preview yet.",
         "/dead": "No dead letters.",
+        "/inbox": "No messages received.",
+        "/joins": "No open joins.",
         "/leases": "No leases held now or recently.",
         "/fanouts": "No fan-outs.",
         "/workers": "No workers have reported.",
@@ -126,7 +129,18 @@ def test_it_works_under_a_path_of_another_application(sites: Sites, visit: Openi
     inner.do(furnish(inner.app))
     page = visit(inner)
 
-    for name in ("Messages", "Consumers", "Schedules", "Dead letters", "Leases", "Fan-out", "Workers", "Audit"):
+    for name in (
+        "Messages",
+        "Consumers",
+        "Schedules",
+        "Dead letters",
+        "Inbox",
+        "Joins",
+        "Leases",
+        "Fan-out",
+        "Workers",
+        "Audit",
+    ):
         page.get_by_role("navigation", name="Screens").get_by_role("link", name=name).click()
         expect(page.get_by_role("heading", level=1)).to_have_text(name)
         assert "/ops/queue/" in page.url

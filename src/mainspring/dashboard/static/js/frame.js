@@ -15,6 +15,8 @@ const RAIL = [
   ["schedules", "schedules", "Schedules"],
   ["dead", "dead", "Dead letters", (totals) => totals.dead],
   null,
+  ["inbox", "inbox", "Inbox"],
+  ["joins", "joins", "Joins"],
   ["leases", "leases", "Leases"],
   ["fanouts", "fanouts", "Fan-out"],
   ["workers", "workers", "Workers"],

@@ -56,8 +56,15 @@ export function button(label, onclick, { kind = "", title, disabled, type = "but
   return h("button", { class: `button ${kind}`, type, onclick, title, disabled }, label);
 }
 
-/** A name that may wrap after its dots and dashes where it has too little room. */
+const phone = matchMedia("(width <= 640px)");
+
+/** A name that may wrap after its dots and dashes on a phone. */
 export function name(text) {
+  return phone.matches ? breakable(text) : text;
+}
+
+/** A name that may wrap after its dots and dashes: for tables without a column that takes all room. */
+export function breakable(text) {
   return String(text)
     .split(/(?<=[.:_/-])(?=\D)/)
     .map((part, index) => [index > 0 && h("wbr"), part]);
@@ -82,8 +89,8 @@ export function linked(text) {
 }
 
 /** A consumer's name, as a link. */
-export function consumerLink(group) {
-  return h("a", { href: href("consumers/view", { group }) }, name(group));
+export function consumerLink(group, text = name(group)) {
+  return h("a", { href: href("consumers/view", { group }) }, text);
 }
 
 /** The counts of a consumer's running deliveries, and of lapsed ones that wait to be taken over. */

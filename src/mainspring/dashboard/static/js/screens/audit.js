@@ -2,7 +2,7 @@
 
 import { h } from "../view.js";
 import { clock, count } from "../format.js";
-import { emptyCard, head, linked, name, table, when } from "../parts/pieces.js";
+import { breakable, emptyCard, head, linked, table, when } from "../parts/pieces.js";
 import { href } from "../router.js";
 import { pagedScreen } from "./screen.js";
 
@@ -38,12 +38,13 @@ const SCREENS = [
   [/^schedule (?!delete)/, (schedule) => href("schedules/view", { name: schedule })],
   [/^(pause|resume)$/, (group) => href("consumers/view", { group })],
   [/^(drain|worker)/, (worker) => href("workers", { find: worker })],
+  [/^inbox/, (id) => href("inbox", { message_id: id })],
   [/^lease/, (lease) => href("leases", { find: lease })],
 ];
 
 function subject(row) {
   const screen = SCREENS.find(([action]) => action.test(row.action));
-  if (screen) return h("a", { href: screen[1](row.subject) }, name(row.subject));
+  if (screen) return h("a", { href: screen[1](row.subject) }, breakable(row.subject));
   return ids(row, row.subject);
 }
 

@@ -4,7 +4,7 @@ import { post } from "../api.js";
 import { h } from "../view.js";
 import { capped, rate, span } from "../format.js";
 import { confirmedWithReason, resumeButton } from "../parts/dialogs.js";
-import { button, consumerLink, emptyCard, head, name, running, state, table, when } from "../parts/pieces.js";
+import { breakable, button, consumerLink, emptyCard, head, running, state, table, when } from "../parts/pieces.js";
 import { RowFilter } from "../parts/rows.js";
 import { href } from "../router.js";
 import { watchScreen } from "./screen.js";
@@ -56,10 +56,10 @@ function columnsOf(context) {
       name: "Consumer",
       by: (row) => row.group,
       cell: (row) => [
-        h("b", null, consumerLink(row.group)),
+        h("b", null, consumerLink(row.group, breakable(row.group))),
         " ",
         marks(row),
-        h("span", { class: "under" }, row.patterns.length ? name(row.patterns.join(", ")) : "only direct sends"),
+        h("span", { class: "under" }, row.patterns.length ? breakable(row.patterns.join(", ")) : "only direct sends"),
       ],
     },
     {

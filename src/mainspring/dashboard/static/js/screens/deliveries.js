@@ -4,7 +4,22 @@ import { h } from "../view.js";
 import { empty, messageLink, name, state, when } from "../parts/pieces.js";
 
 /** The states to filter by, in the order of a delivery's life. */
-export const STATES = ["live", "ready", "scheduled", "running", "lapsed", "retrying", "done", "dead", "cancelled", "parked"];
+export const STATES = [
+  "any",
+  "live",
+  "ready",
+  "scheduled",
+  "running",
+  "lapsed",
+  "retrying",
+  "done",
+  "dead",
+  "cancelled",
+  "parked",
+];
+
+/** The kinds of messages, by how they came to be published. */
+export const KINDS = ["immediate", "delayed", "recurring"];
 
 /** States with another label. */
 export const WORDS = { retrying: "will retry" };
@@ -21,13 +36,28 @@ export const COLUMNS = [
     name: "Topic",
     cell: (row) => [
       messageLink(row.message_id, row.topic),
-      h("span", { class: "under" }, row.group ? name(row.group) : "no consumer yet"),
+      h("span", { class: "under nowrap" }, row.group ? name(row.group) : "no consumer yet"),
       h("span", { class: "narrow-only" }, row.error && h("span", { class: "error" }, row.error)),
     ],
   },
-  { name: "Key", spare: true, cell: (row) => row.key ?? "" },
+  {
+    name: "Message",
+    spare: true,
+    cell: (row) => [
+      messageLink(row.message_id),
+      row.key && h("span", { class: "under cut key", title: `key ${row.key}` }, row.key),
+    ],
+  },
+  { name: "Kind", spare: true, cell: (row) => h("span", { class: "soft" }, row.kind) },
+  {
+    name: "Payload",
+    fill: true,
+    cell: (row) => [
+      row.preview && h("div", { class: "cut mono soft", title: row.preview }, row.preview),
+      note(row),
+    ],
+  },
   { name: "Attempt", right: true, spare: true, cell: (row) => row.attempt || "" },
-  { name: "", fill: true, cell: note },
   { name: "When", right: true, cell: instant },
 ];
 
@@ -35,8 +65,8 @@ function note(row) {
   if (row.error) return h("div", { class: "cut error", title: row.error }, row.error);
   if (row.progress) return h("div", { class: "cut soft", title: row.progress }, row.progress);
   if (row.attempt && (row.state === "scheduled" || row.state === "ready"))
-    return h("span", { class: "faint" }, `attempt ${row.attempt} failed, to be retried`);
-  if (row.cancel_asked) return h("span", { class: "faint" }, "asked to stop");
+    return h("div", { class: "cut faint" }, `attempt ${row.attempt} failed, to be retried`);
+  if (row.cancel_asked) return h("div", { class: "cut faint" }, "asked to stop");
   return row.held_by ? h("div", { class: "cut faint" }, row.held_by) : "";
 }
 
@@ -59,6 +89,7 @@ export function nothing(filter) {
   if (Object.entries(filter).some(([name, value]) => value && name !== "state"))
     return empty("No matches.", "Remove a filter, or choose another state.");
   const texts = {
+    any: ["No messages.", "What is published appears here, in every state.", 'await app.publish("orders.placed", {"order_id": 42})'],
     live: [
       "No waiting or running deliveries.",
       "A published message appears here at once.",

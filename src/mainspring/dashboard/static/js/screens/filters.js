@@ -2,12 +2,13 @@
 
 import { h } from "../view.js";
 import { button } from "../parts/pieces.js";
-import { local } from "./deliveries.js";
+import { KINDS, local } from "./deliveries.js";
 
 const NAMES = [
   ["group", "Consumer"],
   ["topic", "Topic"],
   ["key", "Key"],
+  ["correlation_id", "Correlation id"],
 ];
 /** A search reveals what it matches: only callers that see everything may search payloads and errors. */
 const TEXTS = [
@@ -29,6 +30,7 @@ export function filters(screen) {
     "div",
     { class: `filters ${screen.wide ? "open" : ""}` },
     [...NAMES, ...(screen.operates ? TEXTS : [])].map(([name, label]) => typed(screen, name, label)),
+    kinds(screen),
     found(screen),
     screen.timed() && [time(screen, "since", "from"), time(screen, "until", "to")],
     !screen.timed() && button("Any time", () => redraw("choosing", true), { kind: "quiet" }),
@@ -52,6 +54,17 @@ function typed(screen, name, label) {
     "data-search": name === "group",
     oninput: (event) => screen.set(name, event.target.value),
   });
+}
+
+function kinds(screen) {
+  const onchange = ({ target }) => screen.set("kind", target.value);
+  const option = (value, text) => h("option", { value, selected: (screen.filter.kind ?? "") === value }, text);
+  return h(
+    "select",
+    { key: "kind", "aria-label": "Kind", onchange },
+    option("", "Any kind"),
+    KINDS.map((kind) => option(kind, kind)),
+  );
 }
 
 /** A field for an id, which opens the message. */

@@ -8,6 +8,8 @@ import { consumer } from "./consumer.js";
 import { consumers } from "./consumers.js";
 import { dead } from "./dead.js";
 import { fanouts } from "./fanouts.js";
+import { inbox } from "./inbox.js";
+import { join, joins } from "./joins.js";
 import { leases } from "./leases.js";
 import { message } from "./message.js";
 import { messages } from "./messages.js";
@@ -26,6 +28,8 @@ const SCREENS = {
   "schedules/view": ["Schedule", schedule],
   "schedules/try": ["Try an expression", trial],
   dead: ["Dead letters", dead],
+  inbox: ["Inbox", inbox],
+  joins: ["Joins", joins],
   leases: ["Leases", leases],
   fanouts: ["Fan-out", fanouts],
   workers: ["Workers", workers],
@@ -38,6 +42,7 @@ export function screens(path) {
   if (found) return { title: found[0], show: found[1], given: {} };
   const [first, id, ...rest] = path.split("/");
   if (first === "messages" && id && !rest.length) return { title: "Message", show: message, given: { id } };
+  if (first === "joins" && id && !rest.length) return { title: "Join", show: join, given: { id } };
   return { title: "Not found", show: nowhere, given: {} };
 }
 

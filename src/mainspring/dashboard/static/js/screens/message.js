@@ -30,12 +30,27 @@ function draw(found, context, go) {
       found.key && ["key ", h("b", null, found.key)],
       context.operates && actions(found, go),
     ),
+    successors(found),
     h(
       "div",
       { class: "columns" },
       h("div", { class: "stack" }, deliveries(found, context), timeline(found), payload(found)),
       h("div", { class: "stack" }, about(found), headers(found), chain(found)),
     ),
+  ];
+}
+
+/** Where a dead letter went that was revived with another payload, and where this message came from. */
+function successors(found) {
+  const [replaced, replaces] = [found.replaced_by, found.replaces];
+  return [
+    replaced.length > 0 &&
+      h(
+        "p",
+        { class: "note gap-below" },
+        h("span", null, "Revived with another payload as ", replaced.map((id, index) => [index > 0 && ", ", messageLink(id)]), "."),
+      ),
+    replaces && h("p", { class: "note gap-below" }, h("span", null, "It replaces the dead letter ", messageLink(replaces), ".")),
   ];
 }
 
@@ -222,11 +237,16 @@ function about(found) {
         ["key", found.key],
         ["published", clock(found.published_at)],
         ["expires", found.expires_at && when(found.expires_at)],
-        ["correlation", found.correlation_id && h("code", null, found.correlation_id)],
+        ["correlation", found.correlation_id && related(found.correlation_id)],
         ["caused by", found.causation_id && messageLink(found.causation_id)],
       ),
     ),
   );
+}
+
+/** All messages of the same operation. */
+function related(id) {
+  return h("a", { href: href("messages", { state: "any", correlation_id: id }) }, h("code", null, id));
 }
 
 function copied(text) {

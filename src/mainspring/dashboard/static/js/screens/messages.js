@@ -19,7 +19,20 @@ const LIMIT = 50;
 /** How often a search continues by itself through rows that do not match. */
 const ROUNDS = 10;
 
-const KNOWN = ["state", "group", "topic", "key", "error", "text", "fingerprint", "worker", "since", "until"];
+const KNOWN = [
+  "state",
+  "group",
+  "topic",
+  "key",
+  "correlation_id",
+  "kind",
+  "error",
+  "text",
+  "fingerprint",
+  "worker",
+  "since",
+  "until",
+];
 
 /** Shows the messages that match a filter, which is in the URL. */
 export function messages(place, { query, context, go }) {
@@ -66,8 +79,8 @@ class Messages {
     });
     this.choose([]);
     rewrite("messages", { ...this.filter, state: this.filter.state === "live" ? "" : this.filter.state });
-    // A search in payloads is not repeated every second: it would load the database while the tab is open.
-    this.follows = !this.filter.text && !this.filter.error;
+    // A search in payloads, or in every state, is not repeated every second: it would load the database.
+    this.follows = !this.filter.text && !this.filter.error && this.filter.state !== "any";
     const request = { ...this.filter, limit: LIMIT };
     if (this.follows)
       this.unwatch = watch("messages", request, {

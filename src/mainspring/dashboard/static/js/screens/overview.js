@@ -3,7 +3,7 @@
 import { h, render } from "../view.js";
 import { capped, count, rate } from "../format.js";
 import { charts, tile, windows } from "../parts/measures.js";
-import { card, consumerLink, empty, failed, head, running, state, when } from "../parts/pieces.js";
+import { breakable, card, consumerLink, empty, failed, head, running, state, when } from "../parts/pieces.js";
 import { href } from "../router.js";
 
 /** Shows the overview that the frame watches. */
@@ -110,7 +110,7 @@ function groups(seen) {
     h(
       "tr",
       { key: group.group },
-      h("td", null, consumerLink(group.group), " ", group.paused && state("paused")),
+      h("td", null, consumerLink(group.group, breakable(group.group)), " ", group.paused && state("paused")),
       h(
         "td",
         { class: "right" },

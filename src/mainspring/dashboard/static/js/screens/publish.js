@@ -3,6 +3,7 @@
 import { post } from "../api.js";
 import { h } from "../view.js";
 import { ask, field, select, toast } from "../parts/dialogs.js";
+import { messageLink } from "../parts/pieces.js";
 import { checked, editor } from "../parts/json.js";
 
 /** Publish a new message. */
@@ -42,7 +43,7 @@ export async function edit(found) {
     ],
     act: () => post(`messages/${found.id}/replace`, { group: values.group, payload_text: checked(values.payload) }),
   });
-  if (done) toast(done.replaced ? "Revived with the new payload." : "It is no longer a dead letter.");
+  if (done) toast(done.id ? ["Revived with the new payload as ", messageLink(done.id), "."] : "It is no longer a dead letter.");
 }
 
 async function publish(title, values, body, { hint = "JSON.", blank }, go) {

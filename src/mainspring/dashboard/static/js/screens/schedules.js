@@ -5,7 +5,7 @@ import { h } from "../view.js";
 import { between, many, span } from "../format.js";
 import { ask, attempt, confirmedWithReason, resumeButton, toast } from "../parts/dialogs.js";
 import { checked, editor } from "../parts/json.js";
-import { button, emptyCard, head, messageLink, name, state, stopped, strip, table, when } from "../parts/pieces.js";
+import { breakable, button, emptyCard, head, messageLink, state, stopped, strip, table, when } from "../parts/pieces.js";
 import { RowFilter } from "../parts/rows.js";
 import { href } from "../router.js";
 import { creating } from "./definition.js";
@@ -59,7 +59,7 @@ function draw({ rows }, filter, context, go) {
       name: "Schedule",
       by: (row) => row.name,
       cell: (row) => [
-        h("a", { href: href("schedules/view", { name: row.name }) }, name(row.name)),
+        h("a", { href: href("schedules/view", { name: row.name }) }, breakable(row.name)),
         " ",
         row.state !== "active" && state(row.state, row.problem),
         h("span", { class: "under" }, row.description || row.rhythm),
@@ -68,7 +68,7 @@ function draw({ rows }, filter, context, go) {
     {
       name: "Rhythm",
       spare: true,
-      cell: (row) => [h("code", null, row.rhythm), h("span", { class: "under" }, name(row.timezone))],
+      cell: (row) => [h("code", null, row.rhythm), h("span", { class: "under" }, breakable(row.timezone))],
     },
     {
       name: "Next",

@@ -4,7 +4,7 @@ import { post } from "../api.js";
 import { h } from "../view.js";
 import { count } from "../format.js";
 import { confirmedWithReason, resumeButton } from "../parts/dialogs.js";
-import { button, card, consumerLink, emptyCard, head, messageLink, state, table, when } from "../parts/pieces.js";
+import { button, card, consumerLink, emptyCard, head, messageLink, state, stopped, table, when } from "../parts/pieces.js";
 import { RowFilter } from "../parts/rows.js";
 import { href } from "../router.js";
 import { watchScreen } from "./screen.js";
@@ -49,7 +49,14 @@ function columnsOf(context) {
       by: (row) => row.name,
       cell: (row) => [h("b", null, row.name), h("span", { class: "under nowrap" }, `${row.host}, process ${row.pid}`)],
     },
-    { name: "State", by: words, cell: (row) => h("span", { class: "row" }, marks(row)) },
+    {
+      name: "State",
+      by: words,
+      cell: (row) => [
+        h("span", { class: "row" }, marks(row)),
+        row.draining_at && h("span", { class: "under" }, stopped(row.draining_at, row.drained_by ?? "an operator", row.drain_reason)),
+      ],
+    },
     {
       name: "Serves",
       fill: true,
@@ -89,8 +96,7 @@ function draining(row) {
 }
 
 function drainNote(row) {
-  const by = row.drained_by ? `by ${row.drained_by}` : "";
-  return row.drains ? by : `${by}: not confirmed yet; workers of older releases never confirm`;
+  return row.drains ? undefined : "It has not confirmed yet; workers of older releases never confirm";
 }
 
 /** Its name, prefixed by its app: workers of other apps may have the same name. */
