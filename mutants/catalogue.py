@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutants import delivery, limits, messages, people, primitives, robustness, schedules
+from mutants import delivery, health, limits, messages, people, primitives, robustness, schedules
 from mutants.mutant import Mutant
 
 MUTANTS: list[Mutant] = [
@@ -13,4 +13,5 @@ MUTANTS: list[Mutant] = [
     *primitives.MUTANTS,
     *robustness.MUTANTS,
     *people.MUTANTS,
+    *health.MUTANTS,
 ]

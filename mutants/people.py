@@ -1,4 +1,4 @@
-"""What people see and may do: dashboard, command line, logs, rights, namespaces, migrations and health."""
+"""What people see and may do: dashboard, command line, logs, rights, namespaces and migrations."""
 
 from __future__ import annotations
 
@@ -303,9 +303,9 @@ DATABASES: list[Mutant] = [
     ),
     Mutant(
         "a right that is lacking is not told by the health",
-        file="app/observe/health.py",
-        was='*([_lacking("degraded", lacking)] if lacking else [])',
-        becomes="*()",
+        file="app/observe/checks.py",
+        was='return [replace(_lacking(lacking), status="degraded")] if lacking else []',
+        becomes="return []",
         caught_by=RIGHTS,
     ),
     Mutant(
@@ -397,49 +397,4 @@ DATABASES: list[Mutant] = [
     ),
 ]
 
-HEALTH: list[Mutant] = [
-    Mutant(
-        "a worker with a dead loop is well enough",
-        file="app/observe/health.py",
-        was="if any(each.ended for each in reports.values()):",
-        becomes="if all(each.ended for each in reports.values()):",
-        caught_by="tests/raising/test_overrunning.py::test_a_worker_with_a_loop_that_has_ended_is_unhealthy",
-    ),
-    Mutant(
-        "a database that refuses something counts as down",
-        file="app/observe/metrics.py",
-        was="up = await _answers(storage)",
-        becomes="up = False",
-        caught_by=f"{RIGHTS}::test_a_refusal_is_no_outage",
-    ),
-    Mutant(
-        "a database that is away counts as up",
-        file="app/observe/metrics.py",
-        was="up = await _answers(storage)",
-        becomes="up = not isinstance(error, TimeoutError)",
-        caught_by="tests/integration/app/test_metrics.py::test_without_the_database_a_process_tells_of_itself",
-    ),
-    Mutant(
-        "what a loop has counted is counted twice when it has ended",
-        file="telemetry/measures.py",
-        was="                self._meters.remove(meter)\n                self._ended.add(meter)",
-        becomes="                self._ended.add(meter)",
-        caught_by="tests/unit/telemetry/test_measures.py",
-    ),
-    Mutant(
-        "a message that was there already is counted as published in a transaction",
-        file="app/transaction/enlistment.py",
-        was="            self.published(each for each in drafts if each.id in published.stored)",
-        becomes="            self.published(drafts)",
-        caught_by="tests/integration/app/test_metrics.py",
-    ),
-    Mutant(
-        "the probe of a worker that does no work answers 200",
-        file="app/observe/health.py",
-        was='return self.status != "unhealthy"',
-        becomes="return bool(self.checks)",
-        caught_by="tests/dashboard/test_health.py::test_a_database_without_a_schema_is_unhealthy",
-    ),
-]
-
-MUTANTS: list[Mutant] = [*DASHBOARD, *AUDIT, *TEXT, *DATABASES, *HEALTH]
+MUTANTS: list[Mutant] = [*DASHBOARD, *AUDIT, *TEXT, *DATABASES]

@@ -176,14 +176,14 @@ _OVERRUNS = [
     ),
     Mutant(
         "health does not know what goes on overrunning",
-        file="app/observe/health.py",
+        file="app/observe/checks.py",
         was="*_breakers(workers), *_overrunning(workers),",
         becomes="*_breakers(workers),",
         caught_by=f"{OVERRUNNING}::test_health_names_the_one_that_overruns_the_longest",
     ),
     Mutant(
         "health names the one that overruns for the shortest time",
-        file="app/observe/health.py",
+        file="app/observe/checks.py",
         was="for each in worker.overrunning()), key=lambda each: each.since)",
         becomes="for each in worker.overrunning()), key=lambda each: -each.since)",
         caught_by=f"{OVERRUNNING}::test_of_two_that_overrun_health_names_the_one_that_was_told_first",

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mainspring.app.mainspring import Mainspring
     from mainspring.app.message.envelope import JoinOptions, PublishOptions, SendOptions
     from mainspring.app.message.unique import Unique, unique
-    from mainspring.app.observe.health import Check, Health, HealthLimits
     from mainspring.app.options import Setting
     from mainspring.app.page import Page
     from mainspring.app.queue.item import ExtendedItems, Item, SettledItems
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from mainspring.app.schedule.view import ScheduleView
     from mainspring.model import errors
     from mainspring.model.fanout import CursorView, FanoutPolicy, FanoutPolicyView, Slice
+    from mainspring.model.health import Check, Health, HealthLimits
     from mainspring.model.inbox import Admission, InboxKey, InboxView
     from mainspring.model.join import Follower, JoinOutcome, JoinReceipt, JoinView
     from mainspring.model.lease import LeaseView

@@ -2,6 +2,8 @@
 
 from uuid import uuid4
 
+import pytest
+
 from mainspring.model.message import Priority
 from mainspring.model.search import DeadSelection, Filter
 from mainspring.model.verdict import DONE, Bury, Retry
@@ -11,6 +13,7 @@ from tests.contract.acting import (
     MINUTE,
     NOON,
     NOW,
+    TICK,
     bury_one,
     claim,
     claim_one,
@@ -222,3 +225,17 @@ async def test_a_nul_in_an_error_does_not_stop_its_settle(storage: Storage) -> N
     (run,) = (await found(storage, held.message_id)).runs
     assert (run.error or "").replace("\x00", "\\x00") == "a\\x00b"
     assert (run.traceback or "").replace("\x00", "\\x00") == "c\\x00d"
+
+
+@pytest.mark.psycopg
+async def test_the_dead_letters_of_the_last_hour_are_counted_by_group(storage: Storage) -> None:
+    await bury_one(storage, "mailer")
+    turn(storage, MINUTE)
+    for group in ("mailer", "mailer", "billing"):
+        await bury_one(storage, group)
+    turn(storage, HOUR + TICK)
+
+    assert await storage.ledger.buried(HOUR, 100) == {"billing": 1, "mailer": 2}
+    assert await storage.ledger.buried(2 * HOUR, 100) == {"billing": 1, "mailer": 3}
+    assert sum((await storage.ledger.buried(2 * HOUR, 2)).values()) == 2
+    assert await storage.ledger.buried(MINUTE, 100) == {}

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from mainspring import Mainspring
-from mainspring.app.observe.health import Check, Health, HealthLimits
 from mainspring.dashboard import Dashboard, Probes, probes
+from mainspring.model.health import Check, Health, HealthLimits
 from tests.dashboard.scene import OPERATOR, Scene, client_of, opened, shop
 from tests.dashboard.served import served
 from tests.services.postgres import private_server
@@ -37,16 +37,16 @@ async def test_who_is_not_known_learns_names_and_states_and_nothing_more(scene: 
         detailed = await operator.get("/health/ready")
         probed = await probes.get("/health/ready")
 
-    assert {key for check in told.json()["checks"] for key in check} == {"name", "status"}
-    assert told.json() == probed.json()
+    assert {key for check in told.json()["checks"] for key in check} == {"name", "status", "duration_ms"}
+    assert _statuses(told) == _statuses(probed)
     assert "answered in" in next(check["summary"] for check in detailed.json()["checks"] if check["name"] == "storage")
 
 
 async def test_who_is_not_known_learns_no_names_of_groups(scene: Scene) -> None:
-    async def health(limits: HealthLimits | None = None) -> Health:
+    async def health(limits: HealthLimits | None = None, *, tags: Any = None) -> Health:
         return Health("degraded", (Check("breaker charge", "degraded", "charge pauses itself"),))
 
-    scene.app.health = health  # type: ignore[method-assign]
+    scene.app.health = health  # type: ignore[assignment]
     async with scene.client() as stranger, scene.viewer() as viewer, client_of(Probes(scene.app)) as probes:
         told = [(await each.get("/health/ready")).json()["checks"] for each in (stranger, probes, viewer)]
 
@@ -159,10 +159,10 @@ async def test_a_check_that_never_ends_is_unhealthy(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(probes, "_PATIENCE", 0.01)
     app = Mainspring("memory://", name="shop")
 
-    async def endless(limits: Any = None) -> Any:
+    async def endless(limits: Any = None, *, tags: Any = None) -> Any:
         await asyncio.Event().wait()
 
-    app.health = endless  # type: ignore[method-assign]
+    app.health = endless  # type: ignore[assignment]
     async with client_of(Probes(app)) as client:
         answer = await client.get("/health/ready")
 
@@ -216,6 +216,69 @@ async def test_metrics_of_a_dashboard_are_for_who_is_known(scene: Scene) -> None
 
     assert refused.status_code == 401
     assert "mainspring_published_total" in told.text
+
+
+def checked(app: Mainspring) -> None:
+    app.health.check("stripe", lambda: False)
+    app.health.check("bank", lambda: Check("bank", "degraded", "slow today", {"ms": 900}), tags=["ready"])
+
+
+async def test_all_checks_are_on_one_path_and_those_tagged_ready_on_another() -> None:
+    app = Mainspring("memory://", name="shop")
+    checked(app)
+
+    async with app, client_of(Probes(app)) as client:
+        everything, ready = await client.get("/health"), await client.get("/health/ready")
+        live = await client.get("/health/live")
+
+    assert everything.status_code == 503
+    assert {"stripe": "unhealthy", "bank": "degraded", "storage": "healthy"}.items() <= _statuses(everything).items()
+    assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
+    assert "stripe" not in _statuses(ready)
+    assert live.json() == {"status": "alive"}
+    for answer in (everything, ready):
+        assert answer.json()["duration_ms"] > 0
+        assert all("summary" not in check for check in answer.json()["checks"])
+        assert all(check["duration_ms"] >= 0 for check in answer.json()["checks"])
+
+
+async def test_probes_give_reasons_where_they_are_told_to() -> None:
+    app = Mainspring("memory://", name="shop")
+    checked(app)
+
+    async with app, client_of(Probes(app, details=True)) as client:
+        answer = await client.get("/health/ready")
+
+    [bank] = [check for check in answer.json()["checks"] if check["name"] == "bank"]
+    assert bank.pop("duration_ms") >= 0
+    assert bank == {"name": "bank", "status": "degraded", "summary": "slow today", "data": {"ms": 900}}
+
+
+async def test_a_check_tagged_live_decides_on_liveness_without_the_database() -> None:
+    app = Mainspring("postgresql://postgres@127.0.0.1:1/none", name="shop")
+    stuck: list[str] = []
+    app.health.check("model", lambda: not stuck, tags=["live"])
+
+    async with client_of(Probes(app)) as client:
+        alive = await client.get("/health/live")
+    stuck.append("deadlock")
+    async with client_of(Probes(app)) as client:  # another one, since a result is used for a second
+        dead = await client.get("/health/live")
+
+    assert (alive.status_code, alive.json()["status"]) == (200, "alive")
+    assert (dead.status_code, _statuses(dead)) == (503, {"model": "unhealthy"})
+
+
+async def test_a_dashboard_has_all_three_with_reasons_for_who_is_known(scene: Scene) -> None:
+    checked(scene.app)
+
+    async with scene.client() as stranger, scene.viewer() as viewer:
+        told = [await each.get("/health") for each in (stranger, viewer)]
+
+    assert [answer.status_code for answer in told] == [503, 503]
+    shown = [next(check for check in answer.json()["checks"] if check["name"] == "stripe") for answer in told]
+    assert "summary" not in shown[0]
+    assert shown[1]["summary"] == "it returned False"
 
 
 async def test_a_new_scene_is_healthy() -> None:

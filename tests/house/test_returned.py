@@ -13,7 +13,7 @@ import mainspring
 from mainspring import Mainspring
 from mainspring.runtime.worker import Worker
 
-ROOMS = ("messages", "dead", "groups", "workers", "schedules", "inbox", "leases", "joins", "fanouts", "stats")
+ROOMS = ("messages", "dead", "groups", "workers", "schedules", "inbox", "leases", "joins", "fanouts", "stats", "health")
 # What the block of ``app.worker()`` yields: the block runs it, and none of its members is public.
 OPAQUE = {Worker}
 

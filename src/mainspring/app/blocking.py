@@ -15,7 +15,7 @@ import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, NoReturn, ParamSpec, TypeVar
 
 from mainspring.app.connection import Connection
 from mainspring.model.errors import Misuse
@@ -241,6 +241,23 @@ R = TypeVar("R")
 _blocking: ContextVar[bool] = ContextVar("mainspring_blocking", default=False)
 
 
+class AsyncOnly:
+    """Base of an object that is opened by ``async with``: ``with`` raises a Misuse that says so."""
+
+    # Hidden from type checkers, which report `with app:` by themselves.
+    if not TYPE_CHECKING:
+
+        def __enter__(self) -> NoReturn:
+            """Say what to write instead."""
+            raise Misuse(
+                "`with app:` cannot open a database without blocking: write `async with app:`; blocking code needs no "
+                "block, app.sync.publish(…) opens by itself"
+            )
+
+        def __exit__(self, *_error: object) -> None:
+            """Be a context manager, so that entering it raises the error above."""
+
+
 class Renamed:
     """Base of the app and its parts: a former name, or one of another library, raises an error that names ours."""
 
@@ -280,7 +297,8 @@ class Face(Renamed, Generic[S_co]):
         return options.get("tx")
 
     def _wait_for(self, work: Work[R], call: str) -> R:
-        return self._background.run(work, f"{self._here}.{call}", f"`await {self._there}.{call}`")
+        dot = "" if call.startswith("(") else "."
+        return self._background.run(work, f"{self._here}{dot}{call}", f"`await {self._there}{dot}{call}`")
 
 
 def blocking(
@@ -297,7 +315,8 @@ def blocking(
         work: Work[R] = functools.partial(getattr(self._target, method.__name__), *given, **options)
         if self._tx(options) is not None:
             return enlisted(work)
-        return self._wait_for(work, f"{method.__name__}({'…' if args or options else ''})")
+        called = "" if method.__name__ == "__call__" else method.__name__
+        return self._wait_for(work, f"{called}({'…' if args or options else ''})")
 
     return twin
 

@@ -15,7 +15,7 @@ from mainspring.app.batcher import Count, PublishBatcher, uncounted
 from mainspring.model.errors import MainspringError, Misuse, NotOpen, StorageUnavailable
 from mainspring.model.join import Join
 from mainspring.model.message import Draft, Published, Receipt, UniqueKey
-from mainspring.storage.contract import BellMode, Storage
+from mainspring.storage.contract import BellMode, PoolUse, Storage
 from mainspring.timing.clock import Clock
 
 T = TypeVar("T")
@@ -82,6 +82,8 @@ class Opening:
     migrating: asyncio.Task[None] | None = None
     applied: list[str] = field(default_factory=list)
     """The migrations that opening applied by itself."""
+    pool: PoolUse = PoolUse()  # noqa: RUF009 - immutable
+    """The use of its connections when it was opened: a file shares them with other openings."""
     roused: bool = False
     """Whether a wake-up of sleepers is scheduled."""
     rousing: asyncio.Future[None] | None = None
@@ -101,6 +103,8 @@ class Connection:
         self._inside = 0
         self._abandoned: list[Opening] = []
         self._stand_in: StandIn | None = None
+        self._waits_before = 0, 0.0
+        """The waits for connections of openings that are over."""
         self.published: Count = uncounted
         """Counts what is published from here."""
         self.before_open: list[Callable[[], None]] = []
@@ -119,6 +123,16 @@ class Connection:
         """How new work is noticed; None if nothing is open."""
         inside = self._stand_in or self._opening
         return None if inside is None else inside.storage.doorbell.mode
+
+    @property
+    def pool(self) -> PoolUse | None:
+        """The use of its connections, waits since the process began; None if nothing is open."""
+        if self._stand_in is not None:
+            return self._stand_in.storage.pool()
+        if self._opening is None:
+            return None
+        now, first, (waits, waited) = self._opening.storage.pool(), self._opening.pool, self._waits_before
+        return now._replace(waits=now.waits - first.waits + waits, waited=now.waited - first.waited + waited)
 
     @property
     def is_open(self) -> bool:
@@ -169,6 +183,8 @@ class Connection:
         opening = self._opening
         if self._inside > 0 or opening is None:
             return
+        if (pool := self.pool) is not None:
+            self._waits_before = pool.waits, pool.waited
         self._opening = None
         self._inside = 0
         for task in (opening.migrating, opening.ready, opening.rousing):
@@ -229,6 +245,7 @@ class Connection:
                 asyncio.get_running_loop(),
                 os.getpid(),
                 asyncio.create_task(self._prepare(storage), name="mainspring-open"),
+                pool=storage.pool(),
             )
         await asyncio.shield(opening.ready)
         return opening

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
 from mainspring.app import registry
@@ -18,7 +18,7 @@ from mainspring.app.admin.groups import Groups
 from mainspring.app.admin.joins import Joins
 from mainspring.app.admin.messages import Messages
 from mainspring.app.admin.workers import Workers
-from mainspring.app.blocking import Background, Renamed
+from mainspring.app.blocking import AsyncOnly, Background, Renamed
 from mainspring.app.config import AppOptions, Options
 from mainspring.app.connection import Connection
 from mainspring.app.consume.consumer import Registrar, Registration
@@ -29,8 +29,9 @@ from mainspring.app.environment import configure
 from mainspring.app.maintenance import Operations
 from mainspring.app.message.catalogue import Catalogue, read_codecs
 from mainspring.app.message.envelope import MISSING, Addressed, Envelope, JoinOptions, PublishOptions
-from mainspring.app.observe.health import Health, HealthLimits
-from mainspring.app.observe.metrics import Metrics, leases_held
+from mainspring.app.observe.custom_checks import CustomChecks
+from mainspring.app.observe.health import AppHealth, Examiner
+from mainspring.app.observe.metrics import Metrics
 from mainspring.app.observe.stats import Stats
 from mainspring.app.page import Page, listing
 from mainspring.app.process import runner
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Mainspring(Renamed):
+class Mainspring(Renamed, AsyncOnly):
     """An application's messages, on one database.
 
     Making one connects to nothing. ``async with app:`` opens it for publishing, ``async with app.worker():`` also
@@ -112,7 +113,8 @@ class Mainspring(Renamed):
         self._back = Connection(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
         self._envelope = Envelope(self._catalogue, self._options.payload_limit, self._clock, self._consumers.orders)
         self._transactions = Transactions(self._address.engine, joined, self._connection, self._committed)
-        self._metrics = Metrics(self._options.name, self._connection, functools.partial(leases_held, weakref.ref(self)))
+        self._custom_checks = CustomChecks()
+        self._metrics = Metrics(self._options.name, self._connection, weakref.ref(self))
         self._metrics.count(self._connection, self._back, self._transactions)
         declared = (self._catalogue, self._consumers, self._options, self._envelope, self._workers)
         self._registry = Registry(*declared, lambda: self._publisher, self._advancing, lambda: self._coordinator)
@@ -129,9 +131,11 @@ class Mainspring(Renamed):
         self._connection = connection
         where = (connection, self._envelope, self._catalogue, self._transactions, self._clock)
         self._publisher = Publisher(*where, self._consumers, self._chain, blocking)
-        self._operations = Operations(
-            connection, self._consumers, self._options, self._address, self._workers, self._registry.scheduled
-        )
+        self._operations = Operations(connection, self._consumers, self._options, self._registry.scheduled)
+        watched = (self._address, self._workers, self._metrics.lease_troubles, self._custom_checks)
+        self._examiner = Examiner(connection, *watched)
+        self.health: AppHealth = AppHealth(self._examiner)
+        """Whether all is well: ``await app.health()``; ``app.health.check(…)`` registers a check of your own."""
         self.messages: Messages = Messages(connection, self._publisher)
         """Reading what is stored."""
         self.dead: DeadLetters = DeadLetters(connection, self._envelope)
@@ -241,19 +245,6 @@ class Mainspring(Renamed):
 
     # --- opening and working -------------------------------------------------------------------------------
 
-    # Hidden from type checkers, which report `with app:` by themselves.
-    if not TYPE_CHECKING:
-
-        def __enter__(self) -> NoReturn:
-            """Say what to write instead."""
-            raise Misuse(
-                "`with app:` cannot open a database without blocking: write `async with app:`; blocking code needs no "
-                "block, app.sync.publish(…) opens by itself"
-            )
-
-        def __exit__(self, *_error: object) -> None:
-            """Be a context manager, so that entering it raises the error above."""
-
     async def __aenter__(self) -> Self:
         """Open for publishing."""
         await self._connection.open()
@@ -327,7 +318,7 @@ class Mainspring(Renamed):
         """Named exclusive holds: one holder at a time, with an epoch to fence what it does."""
         from mainspring.app.lease.leases import Leases
 
-        return Leases(self._connection, self._transactions, self._clock)
+        return Leases(self._connection, self._transactions, self._clock, self._metrics.meters)
 
     @functools.cached_property
     def fanouts(self) -> Fanouts:
@@ -387,10 +378,6 @@ class Mainspring(Renamed):
     async def declare(self) -> list[Declaration]:
         """Make groups, subscriptions and schedules known without starting a worker. Opens by itself."""
         return await self._operations.declare()
-
-    async def health(self, limits: HealthLimits | None = None) -> Health:
-        """Whether all is well. Changes nothing, answers within ten seconds, never raises for what is broken."""
-        return await self._operations.health(limits)
 
     async def prune(
         self,

@@ -1,9 +1,9 @@
-"""Maintenance of an app: its tables, declarations, health and counts."""
+"""Maintenance of an app: its tables, its declarations, and what is kept."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,7 @@ from mainspring.app.config import Options, read_retention
 from mainspring.app.connection import Connection
 from mainspring.app.consume.consumers import Consumers
 from mainspring.app.names import check_pattern
-from mainspring.app.observe.health import Health, HealthLimits, examine, unopened
 from mainspring.app.page import Page, Paging, Seq
-from mainspring.app.storages import Address
-from mainspring.model.errors import StorageError
 from mainspring.model.retention import CHORES, COUNTED, KINDS, Pruned, Retention
 from mainspring.model.views import AuditView, Declaration
 from mainspring.model.worker import Declarer
@@ -24,7 +21,6 @@ from mainspring.storage.contract import Storage
 
 if TYPE_CHECKING:
     from mainspring.runtime.schedules.declarations import Declared
-    from mainspring.runtime.worker import Worker
 
 _logger = logging.getLogger("mainspring.schedules")
 _PRUNE_BATCH = 1000
@@ -42,16 +38,12 @@ class Operations:
         connection: Connection,
         consumers: Consumers,
         options: Options,
-        address: Address,
-        workers: list[Worker],
         scheduled: Callable[[], Mapping[str, Declared]],
     ) -> None:
         self._scheduled = scheduled
         self._connection = connection
         self._consumers = consumers
         self._options = options
-        self._address = address
-        self._workers: Sequence[Worker] = workers
 
     async def migrate(self) -> list[str]:
         """See ``Mainspring.migrate``."""
@@ -79,21 +71,6 @@ class Operations:
 
         scheduling = Scheduling(self._options.name, schedules, self._options.version)
         await reconcile(storage.timetable, scheduling, _warn)
-
-    async def health(self, limits: HealthLimits | None) -> Health:
-        """See ``Mainspring.health``."""
-        if self._address.missing and self._connection.stand_in is None:
-            # Opening would create it, and an empty new database is always healthy.
-            return unopened(StorageError(f"there is no file {self._address.target}"))
-        try:
-            await self._connection.open()
-        except StorageError as error:
-            return unopened(error)
-        try:
-            storage = await self._connection.storage("app.health()")
-            return await examine(storage, self._workers, limits or HealthLimits())
-        finally:
-            await self._connection.close()
 
     async def prune(self, retention: Retention | None, topic: str | None, by: str, progress: Progress | None) -> Pruned:
         """See ``Mainspring.prune``."""

@@ -12,6 +12,7 @@ from mainspring.app.admin.messages import SyncMessages
 from mainspring.app.admin.workers import SyncWorkers
 from mainspring.app.blocking import Background, Face, blocking
 from mainspring.app.mainspring import Mainspring
+from mainspring.app.observe.health import SyncHealth
 from mainspring.app.observe.stats import SyncStats
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Sync(Face[Mainspring]):
         """Workers: list and drain them."""
         self.joins: SyncJoins = self._face(SyncJoins, "joins")
         """The joins that are open."""
+        self.health: SyncHealth = self._face(SyncHealth, "health")
+        """Whether all is well: ``app.sync.health()``."""
 
     @functools.cached_property
     def schedules(self) -> SyncSchedules:
@@ -96,7 +99,6 @@ class Sync(Face[Mainspring]):
     cancel: Final = blocking(Mainspring.cancel)
     migrate: Final = blocking(Mainspring.migrate)
     declare: Final = blocking(Mainspring.declare)
-    health: Final = blocking(Mainspring.health)
     prune: Final = blocking(Mainspring.prune)
     audit: Final = blocking(Mainspring.audit)
     note: Final = blocking(Mainspring.note)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import timedelta
 from typing import Annotated, Any, Literal
@@ -42,8 +42,16 @@ _Kept = Annotated[str | None, Parameter(metavar="DURATION")]
 async def migrate(app: Spec | None = None, /, *, target: Target = UNNAMED, json: Json = False) -> None:
     """Create or upgrade the tables. Idempotent, and safe to run concurrently."""
     applied = await target.of(app).find(create=True).migrate()
-    text = f"applied {', '.join(applied)}" if applied else "the schema is up to date"
-    print_result({"applied": applied}, text, json=json)
+    print_result({"applied": applied}, "; ".join(_done(applied)) or "the schema is up to date", json=json)
+
+
+def _done(applied: Sequence[str]) -> Iterator[str]:
+    again = [each for each in applied if " " in each]  # as in "function publish_one"
+    steps = [each for each in applied if each not in again]
+    if steps:
+        yield f"applied {', '.join(steps)}"
+    if again:
+        yield f"created again, since it was missing: {', '.join(again)}"
 
 
 def sql(

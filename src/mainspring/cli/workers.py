@@ -179,7 +179,7 @@ async def probed(app: Mainspring, worker: AbstractAsyncContextManager[Any], prob
 
     listening = bound(*read_address(probe))
     text = f"mainspring probes: http://{address_of(listening)}/health/ready"
-    async with Server(Probes(app), lifespan=False).beside(listening), worker as working:
+    async with Server(Probes(app, details=True), lifespan=False).beside(listening), worker as working:
         # Printed once the worker handles signals, so that a process that has printed it can be stopped.
         asyncio.get_running_loop().call_soon(service.say, text)
         yield working

@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -17,13 +17,12 @@ from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
 from mainspring.app.mainspring import Mainspring
-from mainspring.app.observe.health import HealthLimits
 from mainspring.dashboard.api import TABLE
 from mainspring.dashboard.api.bulk import Bulks
 from mainspring.dashboard.api.session import installed_version
 from mainspring.dashboard.openapi import document
 from mainspring.dashboard.pages import asset_response, checked_root, page_response, path_of, prefix_of
-from mainspring.dashboard.probes import live_response, metrics_response, ready_response
+from mainspring.dashboard.probes import health_response, live_response, metrics_response, ready_response
 from mainspring.dashboard.readings import Readings
 from mainspring.dashboard.responses import JSON, Problem, encode, plain, problem_of
 from mainspring.dashboard.route import Call, Route, Services, read
@@ -44,6 +43,7 @@ from mainspring.dashboard.security.identity import (
 from mainspring.dashboard.security.redaction import REDACTED, Redaction
 from mainspring.dashboard.streams import ALLOWED, Audience, Live, Watchable, Watched, WatchQuery, wants_stream
 from mainspring.model.errors import BadOption, MainspringError, NotOpen
+from mainspring.model.health import HealthLimits
 
 T = TypeVar("T")
 
@@ -64,6 +64,21 @@ _READING, _CHANGING = 20.0, 60.0
 """The maximum seconds of a response, even if the database is slow."""
 _SECRET = "MAINSPRING_DASHBOARD_SECRET"  # noqa: S105 - the name of a variable
 Answer = Callable[[Request], Awaitable[Response]]
+
+
+class Probe(Protocol):
+    """The response of a probe; ``detailed``, with reasons, for callers that are known."""
+
+    def __call__(self, readings: Readings, *, detailed: bool) -> Awaitable[Response]:
+        """Return it."""
+        ...
+
+
+_PROBES: Mapping[str, Probe] = {
+    "/health": health_response,
+    "/health/live": live_response,
+    "/health/ready": ready_response,
+}
 
 
 class AppLifecycle:
@@ -204,8 +219,8 @@ class Dashboard:
     # --- routing -------------------------------------------------------------------------------------------
 
     def _paths(self) -> Iterator[Path]:
-        yield self._path("/health/live", {"GET": _alive}, open_to_all=True)
-        yield self._path("/health/ready", {"GET": self._ready}, open_to_all=True)
+        for path, respond in _PROBES.items():
+            yield self._path(path, {"GET": partial(self._probe, path=path, respond=respond)}, open_to_all=True)
         yield self._path("/metrics", {"GET": self._metrics})
         yield self._path("/api/openapi.json", {"GET": self._document})
         for path in dict.fromkeys(route.path for route in TABLE):
@@ -243,14 +258,14 @@ class Dashboard:
     async def _note(self, action: str, subject: str, by: str, detail: str) -> None:
         await self._lifecycle.around(lambda: self._app.note(action, subject, by=by, detail=detail))
 
-    async def _ready(self, request: Request) -> Response:
+    async def _probe(self, request: Request, path: str, respond: Probe) -> Response:
         try:
             self._gate.admit(request)
             known = (await self._gate.access(request, held=False)).may("viewer")
         except Problem as problem:
-            self._refused(request, "/health/ready", problem)
+            self._refused(request, path, problem)
             known = False
-        return await ready_response(self._services.readings, detailed=known)
+        return await respond(self._services.readings, detailed=known)
 
     async def _metrics(self, request: Request) -> Response:
         self._gate.allow(await self._gate.access(request), "viewer")
@@ -363,10 +378,6 @@ def _chosen(request: Request, methods: Mapping[str, Answer]) -> Answer:
         allowed = ", ".join([*methods, *(["HEAD"] if "GET" in methods else [])])
         raise Problem(405, "method", f"method not allowed: use {allowed}", {"Allow": allowed})
     return methods[method]
-
-
-async def _alive(_request: Request) -> Response:
-    return live_response()
 
 
 async def _static(request: Request) -> Response:

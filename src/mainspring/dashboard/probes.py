@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -10,49 +12,75 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from mainspring.app.mainspring import Mainspring
-from mainspring.app.observe.health import Check, Health, HealthLimits, Status
 from mainspring.app.observe.metrics import CONTENT_TYPE
 from mainspring.dashboard.pages import path_of
 from mainspring.dashboard.readings import Readings
 from mainspring.dashboard.responses import JSON, Problem, encode, plain, problem_of
 from mainspring.dashboard.security.headers import guarded
 from mainspring.model.errors import MissingExtra
+from mainspring.model.health import Check, Health, HealthLimits, Status, health_of
 from mainspring.model.redaction import redacted
 
 _PATIENCE = 10.0
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
-    """One health check; its details only for authenticated callers."""
+    """One health check; its reason and its data only for callers that may see them."""
 
     name: str
     status: Status
+    duration_ms: float | None = None
     summary: str = ""
     data: dict[str, object] = {}
 
 
-def live_response() -> Response:
-    """Report that the process is up. It does not query the database."""
-    return Response(encode({"status": "alive"}), media_type=JSON)
+async def live_response(readings: Readings, *, detailed: bool = False) -> Response:
+    """Report that the process is up, and the checks tagged ``live``. It does not query the database."""
+    health = await _found(readings.live)
+    if not health.checks:
+        return Response(encode({"status": "alive"}), media_type=JSON)
+    return _response(health, "alive" if health.ok else health.status, detailed=detailed)
 
 
 async def ready_response(readings: Readings, *, detailed: bool) -> Response:
-    """Report readiness within ten seconds: 200 if healthy or degraded, else 503."""
+    """Report readiness within ten seconds, the checks tagged ``ready``: 200 if healthy or degraded, else 503."""
+    health = await _found(readings.ready_now if detailed else readings.ready)
+    return _response(health, health.status, detailed=detailed)
+
+
+async def health_response(readings: Readings, *, detailed: bool) -> Response:
+    """Report every check within ten seconds: 200 if healthy or degraded, else 503."""
+    health = await _found(readings.now if detailed else readings.lately)
+    return _response(health, health.status, detailed=detailed)
+
+
+async def _found(read: Callable[[], Awaitable[Health]]) -> Health:
+    begun = time.monotonic()
     try:
         async with asyncio.timeout(_PATIENCE):
-            health = await (readings.now() if detailed else readings.lately())
+            return await read()
     except TimeoutError:
-        health = Health("unhealthy", (Check("storage", "unhealthy", f"no reply within {_PATIENCE:.0f} s"),))
+        why = f"no reply within {_PATIENCE:.0f} s"
     except Exception as error:  # noqa: BLE001 - any error is the result
-        health = Health("unhealthy", (Check("storage", "unhealthy", problem_of(error).message),))
+        why = problem_of(error).message
+    seconds = time.monotonic() - begun
+    return health_of([Check("storage", "unhealthy", why, seconds=seconds)], seconds)
+
+
+def _response(health: Health, status: str, *, detailed: bool) -> Response:
     findings = [
-        Finding(each.name, each.status, redacted(each.summary), plain(each.data))
+        Finding(each.name, each.status, _milliseconds(each.seconds), redacted(each.summary), plain(each.data))
         if detailed
-        else Finding(each.name.partition(" ")[0], each.status)  # the rest names a group
+        # The rest of a name is that of a group.
+        else Finding(each.name.partition(" ")[0], each.status, _milliseconds(each.seconds))
         for each in health.checks
     ]
-    body = {"status": health.status, "checks": findings}
+    body = {"status": status, "duration_ms": _milliseconds(health.seconds), "checks": findings}
     return Response(encode(body), 200 if health.ok else 503, media_type=JSON)
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 1)
 
 
 async def metrics_response(app: Mainspring) -> Response:
@@ -65,15 +93,19 @@ async def metrics_response(app: Mainspring) -> Response:
 
 
 class Probes:
-    """An ASGI application with ``/health/live``, ``/health/ready`` and ``/metrics``, and nothing else.
+    """An ASGI application with ``/health``, ``/health/live``, ``/health/ready`` and ``/metrics``, and nothing else.
 
     It has no login: it exposes names and states, never payloads. Serve it on an internal network only.
     """
 
-    def __init__(self, app: Mainspring, *, limits: HealthLimits | None = None) -> None:
-        """Create it; ``limits`` are the thresholds of health [those of ``app.health()``]."""
+    def __init__(self, app: Mainspring, *, limits: HealthLimits | None = None, details: bool = False) -> None:
+        """Create it; ``limits`` are the thresholds of health [those of ``app.health``].
+
+        With ``details`` each check has its reason and its data, with names of groups, schedules and the database.
+        """
         self._app = app
         self._readings = Readings(app, limits)
+        self._details = details
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -90,11 +122,13 @@ class Probes:
         if request.method not in ("GET", "HEAD"):
             raise Problem(405, "method", "method not allowed: use GET", {"Allow": "GET, HEAD"})
         match path_of(request.scope):
+            case "/health":
+                return await health_response(self._readings, detailed=self._details)
             case "/health/live":
-                return live_response()
+                return await live_response(self._readings, detailed=self._details)
             case "/health/ready":
-                return await ready_response(self._readings, detailed=False)
+                return await ready_response(self._readings, detailed=self._details)
             case "/metrics":
                 return await metrics_response(self._app)
             case _:
-                raise Problem(404, "not_found", "no such path: use /health/live, /health/ready or /metrics")
+                raise Problem(404, "not_found", "no such path: use /health, /health/live, /health/ready or /metrics")

@@ -10,8 +10,9 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from mainspring.app.mainspring import Mainspring
-from mainspring.app.observe.health import Health, HealthLimits
+from mainspring.app.observe.health import LIVE, READY
 from mainspring.app.schedule.view import ScheduleView
+from mainspring.model.health import Health, HealthLimits
 from mainspring.model.measures import MeasuresView, Window
 
 T = TypeVar("T")
@@ -78,6 +79,15 @@ class Readings:
         def read() -> Awaitable[Health]:
             return app.health(limits)
 
+        def ready() -> Awaitable[Health]:
+            return app.health(limits, tags=[READY])
+
+        def live() -> Awaitable[Health]:
+            return app.health(limits, tags=[LIVE])
+
+        self.ready_now: Callable[[], Awaitable[Health]] = ready
+        self.ready: Callable[[], Awaitable[Health]] = Cached(ready, 1.0).get
+        self.live: Callable[[], Awaitable[Health]] = Cached(live, 1.0).get
         self.now: Callable[[], Awaitable[Health]] = read
         self.lately: Callable[[], Awaitable[Health]] = Cached(read, 1.0).get
         self.shown: Callable[[], Awaitable[Health]] = Cached(read, 5.0).get

@@ -24,6 +24,7 @@
     │   ├── StorageUnavailable          it is unreachable; retry
     │   ├── NotGranted                  the role lacks a right; ``mainspring doctor`` prints the GRANT
     │   ├── SchemaMissing               ``mainspring migrate`` has not been run
+    │   ├── SchemaDamaged               a table was dropped after its migration
     │   └── SchemaTooNew                the schema was changed by a newer, breaking release
     └── Unmet (AssertionError)      a test within ``app.testing()`` did not see what it expected
         ├── UnexpectedDeadLetter        a message was given up
@@ -189,12 +190,25 @@ class NotGranted(StorageError):
 class SchemaMissing(StorageError):
     """The tables are missing, or some of them."""
 
-    def __init__(self, found: int, needed: int, text: str | None = None, flags: str = "") -> None:
+    def __init__(
+        self, found: int, needed: int, text: str | None = None, flags: str = "", what: str | None = None
+    ) -> None:
         self.found = found
         self.needed = needed
         state = "has no Mainspring schema" if found == 0 else f"is at schema version {found}, {needed} is needed"
+        state += "" if what is None else f", or not all of it ({what})"
         command = f"mainspring migrate{flags}"
         super().__init__(text or f"the database {state}: run `{command}`, or open with auto_migrate=True")
+
+
+class SchemaDamaged(StorageError):
+    """Tables that migrations created are missing, with what was in them: ``missing`` names them."""
+
+    def __init__(self, missing: tuple[str, ...], remedy: str) -> None:
+        self.missing = missing
+        super().__init__(
+            f"{', '.join(missing)} is missing, although the migration that creates it was applied: {remedy}"
+        )
 
 
 class SchemaTooNew(StorageError):

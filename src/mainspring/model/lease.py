@@ -59,3 +59,15 @@ class LeaseView:
     renewed_at: datetime
     expires_at: datetime
     """When it expires, expired or was released."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTrouble:
+    """A lease of this process that was not renewed in time."""
+
+    name: str
+    since: timedelta
+    """How long ago it was lost, or had to be renewed."""
+    why: str
+    lost: bool = False
+    """Whether it is lost; else it is held, and its renewal is late."""

@@ -29,6 +29,27 @@ class Symptom:
 
 
 @dataclass(frozen=True, slots=True)
+class LostObject:
+    """A table, sequence, view or function that an applied migration created, and that is not there any more."""
+
+    kind: Literal["table", "sequence", "view", "function"]
+    name: str
+    """With its schema or prefix."""
+    remedy: str
+    statements: tuple[str, ...] = ()
+    """What creates it again, where that loses nothing: of a table and a sequence the content is lost."""
+
+    def __str__(self) -> str:
+        """For people, as ``table mainspring.delivery``."""
+        return f"{self.kind} {self.name}"
+
+    @property
+    def problem(self) -> str:
+        """Describe it."""
+        return f"{self} is missing, although the migration that creates it was applied"
+
+
+@dataclass(frozen=True, slots=True)
 class Tolerances:
     """The thresholds of the checks."""
 

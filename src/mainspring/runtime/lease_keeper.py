@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from mainspring.model.errors import MainspringError
-from mainspring.model.lease import Hold, Renewal
+from mainspring.model.lease import Hold, LeaseTrouble, Renewal
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.service import FOREVER, ThreadService
 from mainspring.storage.contract import Storage
@@ -20,6 +20,10 @@ from mainspring.timing.clock import Clock
 _RENEWED_AT = 0.6
 """The fraction of its ttl after which a lease is renewed at the latest, so that time is left to retry."""
 _JITTER = 0.1
+_LATE = 0.1
+"""The fraction of its ttl by which a renewal may be late unreported."""
+_REPORTED_FOR = 300.0
+"""Seconds for which a lost lease is reported."""
 
 RAN_OUT = "it expired before it was renewed"
 TAKEN = "according to the database it expired, or was released by an operator"
@@ -41,6 +45,8 @@ class Holding:
         self.renewal: Renewal = Renewal(hold, ttl)
         self.on_lost: Callable[[], None] | None = None
         """Called once when it is lost, in the thread that detects it; not when it is released."""
+        self.note_lost: Callable[[Holding, str], None] | None = None
+        """Called before that, with the reason."""
         self._seconds = ttl.total_seconds()
         self._clock = clock
         self._lock = threading.Lock()
@@ -88,7 +94,15 @@ class Holding:
             ours, self._over = self._over is None, self._over or why
         return ours
 
+    @property
+    def late(self) -> float:
+        """The seconds for which its renewal is overdue; an ordinary delay counts as none."""
+        late = self._clock.elapsed() - self.renew_at
+        return late if late > self._seconds * _LATE else 0.0
+
     def _notify(self) -> None:
+        if self.note_lost is not None and self._over is not None:
+            self.note_lost(self, self._over)
         if self.on_lost is not None:
             self.on_lost()
 
@@ -126,18 +140,32 @@ class LeaseKeeper(ThreadService):
 
     longest_pause: float = 1.0
 
-    def __init__(self, storage: Storage, clock: Clock, log: RateLimitedLog) -> None:
+    def __init__(
+        self, storage: Storage, clock: Clock, log: RateLimitedLog, lost: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__("leases", storage, log, clock)
+        self._count_lost = lost
         self._held: dict[Hold, Holding] = {}
         self._returns: list[Return] = []
+        self._lost: dict[str, tuple[float, str]] = {}
 
     @property
     def held(self) -> int:
         """How many leases it renews."""
         return len(self._held)
 
+    def troubles(self) -> list[LeaseTrouble]:
+        """Return the leases that were lost lately, and those whose renewal is late. Safe from any thread."""
+        now = self._clock.elapsed()
+        self._lost = {name: lost for name, lost in list(self._lost.items()) if now - lost[0] <= _REPORTED_FOR}
+        lost = [LeaseTrouble(name, _span(now - at), why, lost=True) for name, (at, why) in list(self._lost.items())]
+        why = self._error or "the database has not replied"
+        late = ((each.hold.name, each.late) for each in list(self._held.values()))
+        return [*lost, *(LeaseTrouble(name, _span(by), why) for name, by in late if by)]
+
     def keep(self, holding: Holding) -> None:
         """Renew this lease from now on. Safe from any thread."""
+        holding.note_lost = self._note_lost
         self._held[holding.hold] = holding
         self.start()
         self.wake()
@@ -184,6 +212,11 @@ class LeaseKeeper(ThreadService):
                 await self._returned(each)
         await super().finish()
 
+    def _note_lost(self, holding: Holding, why: str) -> None:
+        if why != CLOSED:
+            self._lost[holding.hold.name] = self._clock.elapsed(), why
+            self._count_lost()
+
     async def _renew(self, due: Sequence[Holding]) -> None:
         leases = (await self.opened()).leases
         sent = self._clock.elapsed()
@@ -220,3 +253,7 @@ class LeaseKeeper(ThreadService):
         if over:
             self.drop(holding)
         return over
+
+
+def _span(seconds: float) -> timedelta:
+    return timedelta(seconds=round(seconds))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Literal, cast
 
-from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError
-from mainspring.model.symptom import Symptom
+from mainspring.model.errors import SchemaDamaged, SchemaMissing, SchemaTooNew, StorageError
+from mainspring.model.symptom import LostObject, Symptom
 from mainspring.storage.script import prefixed
 
 _NAME = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
@@ -22,6 +23,18 @@ _INDEX = re.compile(
     r"|^DROP INDEX (?:IF EXISTS )?(?:[^;]*?\.)?\"?([\w-]+)\"?\s*;",
     re.MULTILINE | re.DOTALL,
 )
+
+_OBJECT = re.compile(
+    r"^CREATE (?P<again>OR REPLACE )?(?P<code>FUNCTION|VIEW) mainspring\.(?P<named>\w+)"
+    r"(?:\(.*?(?P<quote>\$[a-z]*\$).*?(?P=quote))?[^;]*;"
+    r"|^CREATE (?:UNLOGGED )?(?P<store>TABLE|SEQUENCE) (?:IF NOT EXISTS )?mainspring[._](?P<name>\w+)"
+    r"|^DROP (?P<dropped>TABLE|SEQUENCE|VIEW|FUNCTION) (?:IF EXISTS )?mainspring[._](?P<gone>\w+)",
+    re.MULTILINE | re.DOTALL,
+)
+_WITHOUT_DATA = ("function", "view")
+UNKNOWN_STATE = "other tables of Mainspring are there, and it is unknown for which release: restore it from a backup"
+"""What to do where the table of migrations itself is missing."""
+_QUOTE = '"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +138,73 @@ def indexes(known: tuple[Migration, ...], prefix: str) -> dict[str, str]:
                 made[name] = " ".join(statement.split())
             else:
                 made.pop(dropped, None)
+    return made
+
+
+Kind = Literal["table", "sequence", "view", "function"]
+Objects = Mapping[tuple[str, str], int]
+"""How many objects of a kind have a name; functions may share one."""
+
+
+def lost(
+    known: tuple[Migration, ...], applied: list[Applied], prefix: str, there: Objects, tables: str
+) -> list[LostObject]:
+    """Return what the applied migrations created, and is not there. A schema newer than this release is unknown.
+
+    Functions and views hold no data: they come with the statements that create them again.
+    """
+    numbers = {each.number for each in applied}
+    if max(numbers, default=0) > known[-1].number:
+        return []
+    made = objects(tuple(each for each in known if each.number in numbers))
+    dot = "." if prefix.startswith('"') else "_"
+    return [
+        LostObject(
+            kind,
+            f"{prefix.strip(_QUOTE)}{dot}{name}",
+            _remedy(kind, flags(tables)),
+            tuple(prefixed(each, prefix) for each in statements if each),
+        )
+        for (kind, name), statements in made.items()
+        if there.get((kind, name), 0) < len(statements)
+    ]
+
+
+def refuse_lost(objects: Sequence[LostObject]) -> None:
+    """Raise SchemaDamaged unless all of them can be created again."""
+    gone = [each for each in objects if not each.statements]
+    if gone:
+        raise SchemaDamaged(tuple(map(str, gone)), gone[0].remedy)
+
+
+def _remedy(kind: Kind, flags: str) -> str:
+    if kind in _WITHOUT_DATA:
+        return f"run `mainspring migrate{flags}`, which creates it again"
+    return (
+        "its content is lost, so that nothing can create it again: restore it from a backup, or, if all messages, "
+        "schedules and their history may go, drop all tables of Mainspring and run "
+        f"`mainspring migrate{flags}`"
+    )
+
+
+def objects(known: tuple[Migration, ...]) -> dict[tuple[Kind, str], list[str]]:
+    """Return what these migrations create and do not drop, by kind and name, in order.
+
+    There is a text for each object of a name: what creates it again, or nothing where it has content.
+    """
+    made: dict[tuple[Kind, str], list[str]] = {}
+    for migration in known:
+        for found in _OBJECT.finditer(migration.text):
+            kind = cast("Kind", (found["code"] or found["store"] or found["dropped"]).lower())
+            key = kind, found["named"] or found["name"] or found["gone"]
+            if found["dropped"]:
+                made[key] = made.get(key, [])[1:]
+            elif found["store"]:
+                made[key] = [""]
+            elif found["again"]:
+                made[key] = [found[0]]
+            else:
+                made[key] = [*made.get(key, []), found[0].replace("CREATE ", "CREATE OR REPLACE ", 1)]
     return made
 
 

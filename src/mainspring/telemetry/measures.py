@@ -8,7 +8,7 @@ import weakref
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import NamedTuple, Protocol, assert_never
+from typing import Literal, NamedTuple, Protocol, assert_never, get_args
 
 from mainspring.model.measures import BINS, BOUNDS, STATUSES, TIMES, Histogram, Measure
 from mainspring.model.message import Draft
@@ -19,6 +19,9 @@ TOPICS = 1_000
 """How many topics are counted by name."""
 OTHER = "(other)"
 """The label of all topics beyond that; not a valid topic name."""
+
+LeaseEvent = Literal["acquired", "refused", "lost"]
+"""Acquired; held by another when the caller gave up; or not renewed in time."""
 
 _DONE, _FAILED, _DEAD, _SNOOZED, _CANCELLED = range(len(STATUSES))
 _WAIT = len(STATUSES)
@@ -155,6 +158,7 @@ class Meters:
         self._turned: dict[str, Turns] = {}
         """The turns of loops that have ended."""
         self._published: dict[str, int] = {}
+        self._leases: dict[LeaseEvent, int] = dict.fromkeys(get_args(LeaseEvent), 0)
         _all.add(self)
 
     def new_meter(self) -> Meter:
@@ -188,6 +192,16 @@ class Meters:
         with self._lock:
             return dict(self._published)
 
+    def leases(self, event: LeaseEvent) -> None:
+        """Count what happened to a lease here."""
+        with self._lock:
+            self._leases[event] += 1
+
+    def lease_events(self) -> dict[LeaseEvent, int]:
+        """Return how often each happened to leases here."""
+        with self._lock:
+            return dict(self._leases)
+
     def groups(self) -> dict[str, GroupCounts]:
         """Return the settled deliveries, by group."""
         total = Meter()
@@ -214,6 +228,7 @@ class Meters:
         """Reset after a fork: the counts, the workers and the holder of the lock belong to the parent."""
         self._lock = threading.Lock()
         self._ended, self._turned, self._published = Meter(), {}, {}
+        self._leases = dict.fromkeys(get_args(LeaseEvent), 0)
         for meter in self._meters:
             meter.forget()
 

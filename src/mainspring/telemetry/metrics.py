@@ -76,7 +76,23 @@ TURNS = Metric("mainspring_loop_turns_total", "counter", "Turns of each loop of 
 FAILURES = Metric(
     "mainspring_loop_failures_total", "counter", "Turns that failed, of each loop of the workers here.", ("loop",)
 )
-UP = Metric("mainspring_database_up", "gauge", "1 if the database responded when this was collected.")
+LEASE_EVENTS = Metric(
+    "mainspring_lease_events_total",
+    "counter",
+    "Leases acquired here, refused since another holder had them, and lost.",
+    ("event",),
+)
+POOL_SIZE = Metric("mainspring_pool_size", "gauge", "Connections to the database for all but claiming and settling.")
+POOL_BUSY = Metric("mainspring_pool_busy", "gauge", "How many of them are in use.")
+POOL_WAITS = Metric("mainspring_pool_waits_total", "counter", "Calls that waited because all of them were in use.")
+POOL_WAITED = Metric("mainspring_pool_wait_seconds_total", "counter", "How long these calls waited.")
+HEALTH = Metric(
+    "mainspring_health",
+    "gauge",
+    "The result of each health check of this process, and of each registered one: 0 healthy, 1 degraded, 2 unhealthy.",
+    ("check",),
+)
+UP = Metric("mainspring_database_up", "gauge", "1 if the database answered when this was collected.")
 
 DELIVERIES = Metric(
     "mainspring_deliveries", "gauge", "Deliveries by state, counted up to 100000 each.", ("group", "state"), "database"
@@ -123,6 +139,13 @@ SKIPPED = Metric(
 )
 LEASES = Metric(
     "mainspring_leases", "gauge", "Leases of the application by state, counted up to 10000.", ("state",), "database"
+)
+DATABASE_HEALTH = Metric(
+    "mainspring_database_health",
+    "gauge",
+    "The result of each health check of the database: 0 healthy, 1 degraded, 2 unhealthy.",
+    ("check",),
+    "database",
 )
 
 CATALOGUE: Final = tuple(each for each in list(globals().values()) if isinstance(each, Metric))

@@ -23,6 +23,7 @@ from mainspring.app.consume.context import SyncContext
 from mainspring.app.fanout.fanouts import Fanouts, SyncFanouts
 from mainspring.app.inbox import Inbox, SyncInbox
 from mainspring.app.lease.leases import Leases, SyncLeases
+from mainspring.app.observe.health import AppHealth, SyncHealth
 from mainspring.app.observe.stats import Stats, SyncStats
 from mainspring.app.queue.queue import Queue, SyncQueue
 from mainspring.app.schedule.schedules import Schedules, SyncSchedules
@@ -34,6 +35,7 @@ TWINS: list[tuple[type, type[Face[Any]]]] = [
     (DeadLetters, SyncDeadLetters),
     (Groups, SyncGroups),
     (Stats, SyncStats),
+    (AppHealth, SyncHealth),
     (Workers, SyncWorkers),
     (Joins, SyncJoins),
     (Schedules, SyncSchedules),

@@ -182,7 +182,9 @@ async def test_what_sqlite_says_of_a_file_is_a_finding(wronged: SqliteStorage, p
         found = mended(Mainspring(f"sqlite:///{path}"))
 
     assert (found.about, found.grade) == ("mending", "error")
-    assert found.summary.startswith("the database has no Mainspring schema: run `mainspring migrate`")
+    assert found.summary.startswith(
+        "the database has no Mainspring schema, or not all of it (no such table: mainspring_lease)"
+    )
     assert asked_aside(path, "SELECT at FROM mainspring_clock") == [(micros(NOON + AHEAD),)]
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from mainspring import Health, HealthLimits, Mainspring
-from mainspring.app.observe import health
-from mainspring.model.errors import SchemaMissing, StorageUnavailable
+from mainspring import Check, Health, HealthLimits, Mainspring
+from mainspring.app.observe import checks as health
+from mainspring.model.errors import SchemaMissing, StorageError, StorageUnavailable
 from mainspring.model.message import ALL_LEVELS, ClaimRequest
+from mainspring.model.verdict import Bury, Failure, Settlement
 from mainspring.model.views import Beat
 from mainspring.storage.contract import Storage
 
@@ -48,7 +49,8 @@ async def test_a_fresh_database_is_healthy(app: Mainspring) -> None:
     assert found.status == "healthy"
     assert found.ok
     assert statuses(found) == dict.fromkeys(
-        ["storage", "backlog", "overdue", "lapsed", "workers", "groups", "claiming", "inbox", "schedules"], "healthy"
+        ["storage", "backlog", "overdue", "lapsed", "dead", "workers", "groups", "claiming", "inbox", "schedules"],
+        "healthy",
     )
 
 
@@ -112,7 +114,7 @@ async def test_work_that_waits_while_all_workers_of_its_group_drain_is_a_finding
     await app.workers.resume("one")
     resumed = await claiming(app)
 
-    fine = ("healthy", "no group with work is paused or drained")
+    fine = ("healthy", "every group with work is served")
     assert [asked, one, resumed] == [fine, fine, fine]
     assert both == (
         "degraded",
@@ -258,3 +260,92 @@ async def test_a_file_that_is_no_database_is_unhealthy_and_no_error(tmp_path: Pa
 
     assert found.status == "unhealthy"
     assert [check.name for check in found.checks] == ["storage"]
+
+
+async def test_a_worker_of_another_app_serves_nothing_of_this_one(app: Mainspring) -> None:
+    await app.declare()
+    await (await storage_of(app)).upkeep.beat(Beat("other/w", "other", "host", 1, ("receipts",), 0, "poll"))
+    await app.publish("a", 1)
+
+    found = await app.health()
+
+    told = {check.name: check for check in found.checks}
+    assert told["workers"].status == told["claiming"].status == "degraded"
+    assert told["workers"].summary == "1 alive, none of app: start one, as in `mainspring worker MODULE:APP`"
+    assert told["claiming"].data["unserved"] == ["receipts"]
+    await beat(app)
+    assert statuses(await app.health()) | {"workers": "healthy", "claiming": "healthy"} == statuses(await app.health())
+
+
+async def test_a_queue_needs_no_worker(app: Mainspring) -> None:
+    queue = app.queue("audit", "audited")
+    await queue.declare()
+    await app.publish("audited", 1)
+
+    assert statuses(await app.health())["workers"] == statuses(await app.health())["claiming"] == "healthy"
+
+
+async def bury(app: Mainspring, count: int) -> None:
+    storage = await storage_of(app)
+    await app.publish_many([("a", number) for number in range(count)])
+    held = await storage.mailbox.claim([ClaimRequest("receipts", count, ALL_LEVELS)], "w", timedelta(seconds=30))
+    failure = Failure("error", "boom", None)
+    await storage.mailbox.settle([Settlement(each.claim, Bury(failure), "failures") for each in held], "w")
+
+
+async def test_new_dead_letters_are_told_for_an_hour_and_all_of_them_for_ever(app: Mainspring) -> None:
+    await app.declare()
+    await beat(app)
+    await bury(app, 3)
+
+    def dead(found: Health) -> Check:
+        return next(check for check in found.checks if check.name == "dead")
+
+    new = dead(await app.health())
+    many = dead(await app.health(HealthLimits(new_dead=(5, None), dead=(1, 2))))
+    few = dead(await app.health(HealthLimits(new_dead=(3, None))))
+    await advance(app, timedelta(minutes=61))
+    old = dead(await app.health())
+
+    assert (new.status, new.summary) == (
+        "degraded",
+        "3 new in the last hour (receipts 3), 3 in all: see `mainspring dead causes`",
+    )
+    assert (many.status, few.status) == ("unhealthy", "healthy")
+    assert (old.status, old.summary) == ("healthy", "0 new in the last hour, 3 in all")
+    assert new.data["groups"] == {"receipts": 3}
+
+
+async def test_each_check_tells_how_long_it_took(app: Mainspring) -> None:
+    found = await app.health()
+
+    assert found.seconds is not None
+    assert all(check.seconds is not None and 0 <= check.seconds <= found.seconds for check in found.checks)
+
+
+async def test_what_was_found_before_the_database_went_away_is_kept(app: Mainspring) -> None:
+    storage = await storage_of(app)
+
+    async def away(*_: object) -> Any:
+        raise StorageUnavailable("no route to host")
+
+    storage.inbox.browse = away  # type: ignore[assignment, method-assign]
+    found = await app.health()
+
+    assert statuses(found)["backlog"] == "healthy"
+    assert [(check.status, check.summary) for check in found.checks if check.name == "storage"] == [
+        ("unhealthy", "no route to host")
+    ]
+
+
+async def test_a_reading_that_the_database_rejects_spoils_no_other(app: Mainspring) -> None:
+    storage = await storage_of(app)
+
+    async def rejected(*_: object) -> Any:
+        raise StorageError("column status does not exist")
+
+    storage.inbox.browse = rejected  # type: ignore[assignment, method-assign]
+    told = {check.name: check for check in (await app.health()).checks}
+
+    assert (told["inbox"].status, told["inbox"].summary) == ("unhealthy", "column status does not exist")
+    assert told["storage"].status == told["schedules"].status == "healthy"

@@ -9,9 +9,11 @@ import os
 import random
 import secrets
 import socket
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Final, Literal, TypeVar
 
 from mainspring.app.blocking import Face, blocking
@@ -22,10 +24,11 @@ from mainspring.app.options import length
 from mainspring.app.page import Name, Page, Paging, listing
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import BadOption, LeaseHeld, NotOpen, StorageUnavailable
-from mainspring.model.lease import Hold, LeaseView
+from mainspring.model.lease import Hold, LeaseTrouble, LeaseView
 from mainspring.runtime.lease_keeper import Holding, LeaseKeeper, Return
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.storage.contract import Storage
+from mainspring.telemetry.measures import Meters
 from mainspring.timing.clock import Clock
 from mainspring.timing.duration import Duration, spell
 
@@ -57,9 +60,9 @@ class LeaseRequest:
 class Leases:
     """The leases of the database, of all holders."""
 
-    def __init__(self, connection: Connection, transactions: Transactions, clock: Clock) -> None:
+    def __init__(self, connection: Connection, transactions: Transactions, clock: Clock, meters: Meters) -> None:
         self._connection = connection
-        self._operations = LeaseOperations(connection, transactions, clock)
+        self._operations = LeaseOperations(connection, transactions, clock, meters)
 
     # --- holding -------------------------------------------------------------------------------------------
 
@@ -74,7 +77,7 @@ class Leases:
     async def acquire(self, name: str, ttl: Duration = "30s") -> Lease | None:
         """Acquire the lease, for a manual release; None if it is held."""
         request = self._operations.request(name, ttl, None)
-        holding = await self._operations.attempt(request, _holder(), "app.leases.acquire()")
+        holding = await self._operations.acquire(request, "app.leases.acquire()")
         return None if holding is None else Lease(holding, self._operations)
 
     # --- operating -----------------------------------------------------------------------------------------
@@ -103,11 +106,12 @@ class Leases:
 class LeaseOperations:
     """Acquires leases for this process, and holds what a held lease needs."""
 
-    def __init__(self, connection: Connection, transactions: Transactions, clock: Clock) -> None:
+    def __init__(self, connection: Connection, transactions: Transactions, clock: Clock, meters: Meters) -> None:
+        self._meters = meters
         self.connection: Connection = connection
         self.transactions: Transactions = transactions
         self.clock: Clock = clock
-        self.keeping: LeaseRenewal = LeaseRenewal(connection, clock)
+        self.keeping: LeaseRenewal = LeaseRenewal(connection, clock, meters)
 
     def request(self, name: str, ttl: Duration, wait: Wait) -> LeaseRequest:
         """Return the checked arguments; raises BadOption."""
@@ -134,6 +138,7 @@ class LeaseOperations:
             if holding is not None:
                 return holding
             if last:
+                self._meters.leases("refused")
                 raise await self._held(request)
             jittered = pause * random.uniform(0.5, 1.0)
             try:
@@ -144,6 +149,13 @@ class LeaseOperations:
                         self.keeping.forget(request, holder, await self.connection.storage("app.leases.hold()"))
                 raise
             pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def acquire(self, request: LeaseRequest, call: str) -> Holding | None:
+        """Try to acquire it once; None: it is held."""
+        holding = await self.attempt(request, _holder(), call)
+        if holding is None:
+            self._meters.leases("refused")
+        return holding
 
     async def attempt(self, request: LeaseRequest, holder: str, call: str, *, last: bool = True) -> Holding | None:
         """Try to acquire it now. If the result is unknown, and this was the last attempt, release it."""
@@ -158,6 +170,7 @@ class LeaseOperations:
         if granted is None:
             return None
         holding = Holding(Hold(request.name, granted.epoch, holder), request.ttl, sent, self.clock)
+        self._meters.leases("acquired")
         self.keeping.keep(holding, storage)
         return holding
 
@@ -199,7 +212,7 @@ class SyncLeases(Face[Leases]):
         """Acquire the lease, for a manual release; None if it is held."""
         operations = self._operations
         request, call = operations.request(name, ttl, None), "app.sync.leases.acquire()"
-        holding = self._wait_for(lambda: operations.attempt(request, _holder(), call), "acquire(…)")
+        holding = self._wait_for(lambda: operations.acquire(request, call), "acquire(…)")
         return None if holding is None else SyncLease(Lease(holding, operations), self._background)
 
     @property
@@ -214,9 +227,10 @@ class LeaseRenewal:
     test advances it.
     """
 
-    def __init__(self, connection: Connection, clock: Clock) -> None:
+    def __init__(self, connection: Connection, clock: Clock, meters: Meters) -> None:
         self._connection = connection
         self._clock = clock
+        self._meters = meters
         self._keeper: LeaseKeeper | None = None
         self._storage: Storage | None = None
         self._pid = 0
@@ -249,6 +263,10 @@ class LeaseRenewal:
         """The number renewed."""
         return 0 if self._here is None else self._here.held
 
+    def troubles(self) -> Sequence[LeaseTrouble]:
+        """Return the leases that were lost lately, and those whose renewal is late."""
+        return () if self._here is None else self._here.troubles()
+
     @property
     def _here(self) -> LeaseKeeper | None:
         # A forked child has the object, but not its thread.
@@ -256,7 +274,8 @@ class LeaseRenewal:
 
     def _of(self, storage: Storage) -> LeaseKeeper:
         if self._here is None or self._storage is not storage:
-            self._keeper = LeaseKeeper(storage, self._clock, RateLimitedLog(self._clock, "mainspring.leases"))
+            log, lost = RateLimitedLog(self._clock, "mainspring.leases"), partial(self._meters.leases, "lost")
+            self._keeper = LeaseKeeper(storage, self._clock, log, lost)
             self._storage, self._pid = storage, os.getpid()
         assert self._keeper is not None
         return self._keeper

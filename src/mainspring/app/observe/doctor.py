@@ -184,8 +184,12 @@ async def _of_database(
                 Symptom("rights", "error", "this role lacks a right", each) for each in await storage.schema.lacking()
             ]
             await storage.schema.check()
-            number = await storage.schema.version()
-            findings.append(Symptom("schema", "ok", f"version {number}, which this release can work with"))
+            number, missing = await storage.schema.version(), await storage.schema.missing()
+            findings += [Symptom("schema", "error", each.problem, each.remedy) for each in missing]
+            if any(not each.statements for each in missing):
+                return None  # what is in the tables cannot be examined without all of them
+            if not missing:
+                findings.append(Symptom("schema", "ok", f"version {number}, which this release can work with"))
             found = await storage.schema.examine(Tolerances(), clock.now)
             findings += [replace(each, advice=each.advice.replace(MEND, f"{MEND}{flags}")) for each in found]
             return (await storage.ledger.roster()).groups

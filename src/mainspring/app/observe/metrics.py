@@ -11,7 +11,7 @@ import socket
 import sys
 import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, get_args
@@ -20,15 +20,19 @@ from mainspring.app.batcher import Counts
 from mainspring.app.blocking import in_loop
 from mainspring.app.connection import Connection
 from mainspring.model.errors import MainspringError, NotOpen
+from mainspring.model.health import ORDER, Check
+from mainspring.model.lease import LeaseTrouble
 from mainspring.model.schedule import Schedule, Timesheet
 from mainspring.model.views import Roster, Tally
-from mainspring.storage.contract import BellMode, Storage
+from mainspring.storage.contract import BellMode, PoolUse, Storage
 from mainspring.telemetry import metrics as catalogue
 from mainspring.telemetry.measures import Meters
 from mainspring.telemetry.metrics import CONTENT_TYPE, Distribution, Family, Metric, exposition, meter_provider, observe
 
 if TYPE_CHECKING:
+    from mainspring.app.lease.leases import LeaseRenewal
     from mainspring.app.mainspring import Mainspring
+    from mainspring.app.observe.health import Examiner
 
 __all__ = ["CONTENT_TYPE", "LEASE", "Metrics", "OtelMetrics"]
 
@@ -47,11 +51,16 @@ class Metrics:
     It keeps no reference to the app: a meter provider, which reads the metrics, may outlive it.
     """
 
-    def __init__(self, app: str, connection: Connection, leases_held: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        app: str,
+        connection: Connection,
+        of: weakref.ref[Mainspring],
+    ) -> None:
         self.meters: Meters = Meters()
         self._app = app
         self._connection = connection
-        self._leases_held = leases_held
+        self._of = of
         self._turn = Turn(LEASE)
 
     def count(self, *publishers: Counts) -> None:
@@ -75,7 +84,34 @@ class Metrics:
 
     async def text(self, connection: Connection) -> str:
         """See ``Mainspring.metrics``."""
-        return exposition([*self.of_process(connection), *await self.of_database(connection, "app.metrics()")])
+        return exposition([*self.of_process(connection), *await self.awaited(connection, "app.metrics()")])
+
+    async def awaited(self, connection: Connection, call: str) -> list[Family]:
+        """Return the metrics that have to be waited for: of health, and of the database."""
+        if not in_loop():
+            return [*await self._of_health(), *await self.of_database(connection, call)]
+        here, stored = await asyncio.gather(self._of_health(), self.of_database(connection, call))
+        return [*here, *stored]
+
+    def lease_troubles(self) -> list[LeaseTrouble]:
+        """Return the leases of this process that were not renewed in time."""
+        return [trouble for each in self._renewals() for trouble in each.troubles()]
+
+    def _renewals(self) -> list[LeaseRenewal]:
+        """Return what renews the leases of this process, if the app still exists."""
+        app = self._of()
+        # Via vars(): an app that never held a lease creates no ``leases``.
+        sides = () if app is None else (vars(app), vars(app.sync))
+        return [side["leases"]._operations.keeping for side in sides if "leases" in side]  # noqa: SLF001 - not public
+
+    def _examiner(self) -> Examiner | None:
+        """Return what checks the health of the app, if it still exists."""
+        app = self._of()
+        return None if app is None else app._examiner  # noqa: SLF001 - not public
+
+    async def _of_health(self) -> list[Family]:
+        examiner = self._examiner()
+        return [] if examiner is None else [_statuses(catalogue.HEALTH, await examiner.of_process())]
 
     def of_process(self, connection: Connection) -> list[Family]:
         """Return this process' metrics. Thread-safe."""
@@ -100,35 +136,31 @@ class Metrics:
             Family(catalogue.IN_HAND, [((), sum(worker.in_hand for worker in workers))]),
             _family(catalogue.BREAKER, ((group, 1) for group in sorted(tripped))),
             _family(catalogue.BELL, ((each, each == mode) for each in get_args(BellMode) if mode is not None)),
-            Family(catalogue.LEASES_HELD, [((), self._leases_held())]),
+            Family(catalogue.LEASES_HELD, [((), sum(each.held for each in self._renewals()))]),
+            _family(catalogue.LEASE_EVENTS, self.meters.lease_events().items()),
+            *_pool(connection.pool),
             _family(catalogue.TURNS, ((loop, each.turns) for loop, each in loops.items())),
             _family(catalogue.FAILURES, ((loop, each.failed) for loop, each in loops.items())),
         ]
 
     async def of_database(self, connection: Connection, call: str) -> list[Family]:
-        """Return the database's metrics, if this process reports them; and whether it responds."""
+        """Return the database's metrics, if this process reports them; and whether it answers at all."""
         storage = await connection.storage(call)
-        found: list[Family] = []
+        up = await _answers(storage)
+        found = [Family(catalogue.UP, [((), int(up))])]
         try:
             async with _patience():
-                if await self._turn.ours(connection, storage):
-                    found = await read_database(storage)
+                if up and await self._turn.ours(connection, storage):
+                    found += [*await read_database(storage), *await self._of_checks(storage)]
         except NotOpen:
             raise
         except (MainspringError, TimeoutError) as error:
-            up = await _answers(storage)
-            if up:
-                _logger.warning("failed to read the database's metrics: %s", error)
-            return [Family(catalogue.UP, [((), int(up))])]
-        return [Family(catalogue.UP, [((), 1)]), *found]
+            _logger.warning("failed to read the database's metrics: %s", error)
+        return found
 
-
-def leases_held(of: weakref.ref[Mainspring]) -> int:
-    """Return how many leases this process holds, if the app still exists."""
-    app = of()
-    # Via vars(): an app that never held a lease creates no ``leases``.
-    sides = () if app is None else (vars(app), vars(app.sync))
-    return sum(side["leases"]._operations.keeping.held for side in sides if "leases" in side)  # noqa: SLF001 - not public
+    async def _of_checks(self, storage: Storage) -> list[Family]:
+        examiner = self._examiner()
+        return [] if examiner is None else [_statuses(catalogue.DATABASE_HEALTH, await examiner.of_database(storage))]
 
 
 class Turn:
@@ -174,9 +206,9 @@ class Turn:
 
 
 async def _answers(storage: Storage) -> bool:
-    """Return whether the database responds, even with an error."""
+    """Return whether the database answers: nothing is read, and no right is needed."""
     try:
-        async with _patience(_FAREWELL):
+        async with _patience():
             await storage.ping()
     except (MainspringError, TimeoutError):
         return False
@@ -185,6 +217,17 @@ async def _answers(storage: Storage) -> bool:
 
 def _family(metric: Metric, samples: Iterable[tuple[str, float]]) -> Family:
     return Family(metric, [((label,), value) for label, value in samples])
+
+
+def _statuses(metric: Metric, checks: Iterable[Check]) -> Family:
+    return _family(metric, {each.name: ORDER.index(each.status) for each in checks}.items())
+
+
+def _pool(use: PoolUse | None) -> list[Family]:
+    if use is None:
+        return []
+    numbers = (catalogue.POOL_SIZE, catalogue.POOL_BUSY, catalogue.POOL_WAITS, catalogue.POOL_WAITED)
+    return [Family(metric, [((), number)]) for metric, number in zip(numbers, use, strict=True)]
 
 
 def _patience(seconds: float = _PATIENCE) -> AbstractAsyncContextManager[object]:
@@ -281,7 +324,7 @@ class OtelMetrics:
         self._metrics = metrics
         self._connection = connection
         self._shown = False
-        self._of_database: list[Family] = []
+        self._awaited: list[Family] = []
 
     def register(self) -> bool:
         """Return whether a provider observes; registers with one that was configured since."""
@@ -296,7 +339,7 @@ class OtelMetrics:
 
     def read(self) -> Mapping[str, Family]:
         """Return the current metrics, by name. Thread-safe."""
-        return {each.metric.name: each for each in (*self._metrics.of_process(self._connection), *self._of_database)}
+        return {each.metric.name: each for each in (*self._metrics.of_process(self._connection), *self._awaited)}
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
@@ -310,11 +353,11 @@ class OtelMetrics:
         finally:
             refreshing.cancel()
             await asyncio.wait([refreshing])
-            self._of_database = []
+            self._awaited = []
 
     async def refresh(self) -> None:
         """Read the database once."""
-        self._of_database = await self._metrics.of_database(self._connection, "app.worker()")
+        self._awaited = await self._metrics.awaited(self._connection, "app.worker()")
 
     async def _keep_refreshing(self) -> None:
         while True:

@@ -13,8 +13,8 @@ from uuid import UUID
 
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.observe.doctor import values
-from mainspring.app.observe.health import Status
 from mainspring.cli.output import first_line
+from mainspring.model.health import Status
 from mainspring.model.measures import RatesView
 from mainspring.model.views import Counts, GroupView, Roster, Tally
 

@@ -8,10 +8,10 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from mainspring.app.observe.health import Status
 from mainspring.dashboard.api.views import MeasuresShown, measures
 from mainspring.dashboard.responses import shown
 from mainspring.dashboard.route import Call, Params, get
+from mainspring.model.health import Status
 from mainspring.model.measures import Window
 from mainspring.model.views import Counts, Roster, RunView, Tally
 

@@ -175,6 +175,10 @@ class Ledger(Protocol):
         """
         ...
 
+    async def buried(self, within: timedelta, cap: int) -> dict[str, int]:
+        """Count the dead letters that were buried within this time, by group: the latest ones, up to ``cap``."""
+        ...
+
     async def chain(self, message_id: UUID, limit: int) -> Chain:
         """List up to ``limit`` messages that caused a message, and as many that it caused.
 

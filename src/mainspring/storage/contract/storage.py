@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime, timedelta
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 from uuid import UUID
 
 from mainspring.model.join import Recount
 from mainspring.model.measures import Sums
 from mainspring.model.message import Progress
 from mainspring.model.retention import Chore, Pruned, Rerouted, Retention
-from mainspring.model.symptom import Symptom, Tolerances
+from mainspring.model.symptom import LostObject, Symptom, Tolerances
 from mainspring.model.views import Beat, Declaration, Orders, RunView
 from mainspring.model.worker import Declarer, DeclareResult
 from mainspring.storage.contract.coordination import Fanouts, Inbox, Leases, Timetable
@@ -178,7 +178,15 @@ class Schema(Protocol):
         ...
 
     async def migrate(self) -> list[str]:
-        """Apply missing migrations, forward only, safe with many concurrent starts. Returns the names applied."""
+        """Apply missing migrations, forward only, safe with many concurrent starts. Returns the names applied.
+
+        What applied migrations created and was dropped since is created again if it holds no data, and then named as
+        ``function publish_one``. Raises SchemaDamaged if it held some.
+        """
+        ...
+
+    async def missing(self) -> list[LostObject]:
+        """Return what the applied migrations created, and is not there any more."""
         ...
 
     async def lacking(self) -> list[str]:
@@ -198,6 +206,17 @@ class Schema(Protocol):
     async def ahead(self) -> timedelta:
         """Return how far an embedded database's time is ahead of this host's clock; zero for a server."""
         ...
+
+
+class PoolUse(NamedTuple):
+    """The connections for all but claiming and settling, and how callers waited for one."""
+
+    size: int = 1
+    busy: int = 0
+    waits: int = 0
+    """How many calls have had to wait, since it was opened."""
+    waited: float = 0.0
+    """For how many seconds, all together."""
 
 
 class OperationSet(Protocol):
@@ -248,6 +267,10 @@ class Storage(OperationSet, Protocol):
 
     async def ping(self) -> timedelta:
         """Return the time of one empty round trip. Raises StorageUnavailable."""
+        ...
+
+    def pool(self) -> PoolUse:
+        """Return the use of its connections. Thread-safe, and does not wait."""
         ...
 
     def lender(self, size: int) -> Lender:

@@ -21,6 +21,7 @@ from mainspring.storage.contract import (
     Mailbox,
     Measures,
     OperationSet,
+    PoolUse,
     Schema,
     Timetable,
     Upkeep,
@@ -160,6 +161,10 @@ class SqlStorage:
         self.measures: Measures = operations.measures
         self.schema: Schema = operations.schema
         self._ping = operations.ping
+
+    def pool(self) -> PoolUse:
+        """See ``Storage.pool``. One connection, that is never waited for."""
+        return PoolUse()
 
     async def ping(self) -> timedelta:
         start = time.perf_counter()

@@ -49,6 +49,12 @@ class SqlLedger(SqlOperations):
         return causes(self._sql, self._values, group, cap, limit, scan)
 
     @operation("read")
+    def buried(self, within: timedelta, cap: int) -> Script[dict[str, int]]:
+        at = yield from self._read_clock()
+        rows = yield self._sql("buried", self._values.span(within), cap, at)
+        return dict(sorted((group, count) for group, count in rows))
+
+    @operation("read")
     def chain(self, message_id: UUID, limit: int) -> Script[Chain]:
         at = yield from self._read_clock()
         rows = yield self._sql("chain", self._values.id(message_id), limit, at)

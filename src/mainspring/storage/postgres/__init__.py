@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from mainspring.model.errors import BadOption
-from mainspring.storage.contract import Doorbell, Schema
+from mainspring.storage.contract import Doorbell, PoolUse, Schema
 from mainspring.storage.operation import Clocked, Gateway, HandSet, Nowhere, operation
 from mainspring.storage.portable.dialect import SqlStorage
 from mainspring.storage.postgres.controls import PostgresControls
@@ -105,6 +105,9 @@ class PostgresStorage(SqlStorage):
     def enlisted(self, gateway: Gateway | None = None, clock: Clocked | None = None) -> PostgresOperationSet:
         """The operations for transactions of callers, whose connections run the scripts unless a gateway does."""
         return PostgresOperationSet(self._names, gateway or Nowhere(), clock or self._clock)
+
+    def pool(self) -> PoolUse:
+        return self._gateway.pool
 
     def lender(self, size: int) -> PostgresLender:
         patience = self._timeout.total_seconds()

@@ -26,6 +26,8 @@ _TRY_AGAIN_CLASSES = ("08", "53", "57P")
 _CREDENTIALS = "28"
 _NOT_GRANTED = "42501"
 _NO_TABLES = frozenset({"42P01", "3F000"})
+_UNDEFINED = "42883"
+"""A function that is not there, or an operator."""
 _POOLED = frozenset({"26000", "42P05"})
 _REFUSED_SETTING = frozenset({"08P01", "42704"})
 
@@ -38,8 +40,9 @@ def translated(
     ``renews`` says that the next connection may have other credentials, so that refused ones are no final answer.
     """
     if refusal is not None:
-        if refusal.state in _NO_TABLES:
-            return SchemaMissing(0, migrations(PACKAGE)[-1].number, flags=flags(str(error)))
+        said = str(error).partition("\n")[0]
+        if refusal.state in _NO_TABLES or (refusal.state == _UNDEFINED and said.startswith("function ")):
+            return SchemaMissing(0, migrations(PACKAGE)[-1].number, flags=flags(said), what=said)
         text = f"PostgreSQL says {_scrubbed(str(error), secrets)} ({refusal.state})"
         if refusal.state == _NOT_GRANTED:
             return NotGranted(text)

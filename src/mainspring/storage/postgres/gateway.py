@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from mainspring.model.errors import StorageUnavailable
 from mainspring.model.redaction import redacted
+from mainspring.storage.contract import PoolUse
 from mainspring.storage.operation import Lane
 from mainspring.storage.postgres import errors
 from mainspring.storage.postgres.dialect import Opening
@@ -181,11 +183,22 @@ class Lines:
         self._all = tuple(Line(dial, read) for _ in range(size))
         self._free = list(self._all)
         self._turns = asyncio.Semaphore(size)
+        self._waits = 0
+        self._waited = 0.0
+
+    @property
+    def use(self) -> PoolUse:
+        """How many there are and are lent, and how callers waited."""
+        return PoolUse(len(self._all), len(self._all) - len(self._free), self._waits, self._waited)
 
     @asynccontextmanager
     async def line(self) -> AsyncIterator[Line]:
         """Wait for a line and have it alone."""
+        since = time.monotonic() if self._turns.locked() else None
         async with self._turns:
+            if since is not None:
+                self._waits += 1
+                self._waited += time.monotonic() - since
             line = self._free.pop()
             try:
                 yield line
@@ -218,7 +231,7 @@ class PostgresGateway:
         self._patience = timeout.total_seconds()
         self._closed = False
         reserved = partial(self.dial, RESERVED_SETTINGS)
-        shared = Lines(partial(self.dial, SHARED_SETTINGS), driver.refusal, pool_size)
+        shared = self._shared = Lines(partial(self.dial, SHARED_SETTINGS), driver.refusal, pool_size)
         self._lanes: dict[Lane, Lines] = {
             "claim": Lines(reserved, driver.refusal, 1),
             "limited": Lines(reserved, driver.refusal, 1),
@@ -226,6 +239,11 @@ class PostgresGateway:
             "write": shared,
             "read": shared,
         }
+
+    @property
+    def pool(self) -> PoolUse:
+        """See ``Storage.pool``."""
+        return self._shared.use
 
     async def run(self, script: Script[T], lane: Lane) -> T:
         """Drive the script to its answer on a connection of this lane. See ``Gateway.run``."""

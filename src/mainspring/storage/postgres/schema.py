@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from mainspring.model.errors import SchemaMissing, StorageError, StorageUnavailable
-from mainspring.model.symptom import Symptom, Tolerances
+from mainspring.model.errors import SchemaDamaged, SchemaMissing, StorageError, StorageUnavailable
+from mainspring.model.symptom import LostObject, Symptom, Tolerances
 from mainspring.storage import migrations as steps
-from mainspring.storage.migrations import Applied, Migration, migrations
+from mainspring.storage.migrations import UNKNOWN_STATE, Applied, Migration, Objects, migrations
 from mainspring.storage.operation import Gateway
 from mainspring.storage.portable.statements import statements
 from mainspring.storage.postgres.dialect import PACKAGE, Names
@@ -89,12 +89,15 @@ async def migrate(gateway: PostgresGateway, names: Names) -> list[str]:
             if guard.major() < _OLDEST:
                 raise StorageError(f"PostgreSQL {guard.major()} is too old: {_OLDEST} is the oldest that can be used")
             await _locked(guard, names)
-            missing = await _missing(guard, names)
-            if missing:
+            missing, lost = await _missing(guard, names)
+            steps.refuse_lost(lost)
+            if missing or lost:
                 # The last statement keeps its snapshot while the transaction is open: an index would wait for that.
                 await guard.execute("SELECT")
-                await _Applying(gateway, names, await _dialled(gateway, opened)).apply(missing)
-            return [step.name for step in missing]
+                applying = _Applying(gateway, names, await _dialled(gateway, opened))
+                await applying.restore(lost)
+                await applying.apply(missing)
+            return [*map(str, lost), *(step.name for step in missing)]
     except gateway.errors as error:
         raise gateway.translated(error) from None
     finally:
@@ -118,11 +121,16 @@ async def _locked(guard: Connection, names: Names) -> None:
         await asyncio.sleep(random.uniform(0.05, 0.25))
 
 
-async def _missing(connection: Connection, names: Names) -> list[Migration]:
-    if not await connection.fetch("SELECT WHERE to_regclass($1) IS NOT NULL", f"{names.quoted}.migration"):
-        return list(migrations(PACKAGE))
-    rows = await connection.fetch(names.sql("schema_applied"))
-    return steps.pending(migrations(PACKAGE), [Applied(*row) for row in rows])
+async def _missing(connection: Connection, names: Names) -> tuple[list[Migration], list[LostObject]]:
+    """Return the migrations to apply, and what those that were applied created and is not there."""
+    known = migrations(PACKAGE)
+    there = _there(await connection.fetch(names.sql("schema_objects"), names.schema))
+    if ("table", "migration") not in there:
+        if steps.objects(known).keys() & there.keys():
+            raise SchemaDamaged((f"table {names.schema}.migration",), UNKNOWN_STATE)
+        return list(known), []
+    applied = [Applied(*row) for row in await connection.fetch(names.sql("schema_applied"))]
+    return steps.pending(known, applied), steps.lost(known, applied, names.quoted, there, names.schema)
 
 
 class _Applying:
@@ -133,8 +141,18 @@ class _Applying:
         self._names = names
         self._connection = connection
 
+    async def restore(self, lost: list[LostObject]) -> None:
+        """Create functions and views again, as the applied migrations left them."""
+        if lost:
+            await self._soon(", ".join(map(str, lost)), lambda: self._restored(lost))
+
+    async def _restored(self, lost: list[LostObject]) -> None:
+        for each in lost:
+            for statement in each.statements:
+                await self._connection.execute(statement)
+
     async def apply(self, missing: list[Migration]) -> None:
-        if missing[0].number == 1:
+        if missing and missing[0].number == 1:
             await self._soon("the schema", lambda: self._begin(missing))
             return
         for step in missing:
@@ -243,6 +261,11 @@ class EnlistedSchema:
         await self.check()
         return []
 
+    async def missing(self) -> list[LostObject]:
+        applied = await self._applied()
+        there = await self._gateway.run(_objects(self._names), "read")
+        return steps.lost(migrations(PACKAGE), applied, self._names.quoted, there, self._names.schema)
+
     async def lacking(self) -> list[str]:
         return await self._gateway.run(lacking(self._names), "read")
 
@@ -297,6 +320,14 @@ class _Asked:
     async def execute(self, statement: Statement) -> Sequence[Row]:
         rows: Sequence[Row] = await self._connection.fetch(statement.sql, *statement.args)
         return rows
+
+
+def _objects(names: Names) -> Script[Objects]:
+    return _there((yield names("schema_objects", names.schema)))
+
+
+def _there(rows: Sequence[Row]) -> Objects:
+    return {(kind, name): count for kind, name, count in rows}
 
 
 def _applied(names: Names) -> Script[list[Applied]]:

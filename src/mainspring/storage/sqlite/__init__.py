@@ -8,7 +8,7 @@ import sqlite3
 from datetime import datetime
 
 from mainspring.model.errors import BadOption
-from mainspring.storage.contract import Doorbell
+from mainspring.storage.contract import Doorbell, PoolUse
 from mainspring.storage.operation import Clocked, Gateway, Nowhere, operation
 from mainspring.storage.portable.dialect import SqlStorage
 from mainspring.storage.script import Script
@@ -123,6 +123,10 @@ class SqliteStorage(SqlStorage):
     def enlisted(self, gateway: Gateway | None = None, clock: Clocked | None = None) -> SqliteOperationSet:
         """The operations for transactions of callers, whose connections run the scripts unless a gateway does."""
         return SqliteOperationSet(self._shared.dialect.by(clock or self._shared), gateway or Nowhere())
+
+    def pool(self) -> PoolUse:
+        """See ``Storage.pool``. Those that read: all that is written shares one, and is committed together."""
+        return self._gateway.pool
 
     def lender(self, size: int) -> SqliteLender:
         return SqliteLender(self._gateway.path, size, durable=self._shared.durable)

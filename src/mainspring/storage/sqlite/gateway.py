@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from mainspring.model.errors import StorageError
+from mainspring.storage.contract import PoolUse
 from mainspring.storage.operation import Lane
 from mainspring.storage.script import Script, run
 from mainspring.storage.sqlite.connection import (
@@ -45,7 +46,7 @@ T = TypeVar("T")
 class Unit:
     """A whole script, to be run at once, and the future of its caller."""
 
-    __slots__ = ("answer", "error", "future", "loop", "notifies", "script")
+    __slots__ = ("answer", "error", "future", "loop", "notifies", "script", "waits_since")
 
     def __init__(self, script: Script[Any], loop: asyncio.AbstractEventLoop, *, notifies: bool) -> None:
         self.script: Script[Any] = script
@@ -55,6 +56,8 @@ class Unit:
         self.future: asyncio.Future[Any] = loop.create_future()
         self.answer: Any = None
         self.error: BaseException | None = None
+        self.waits_since: float | None = None
+        """Since when it waits for a reader, all of them being at work."""
 
 
 Units = SimpleQueue[Unit | None]
@@ -254,14 +257,23 @@ class Readers:
         self._queue: Units = SimpleQueue()
         self._lock = threading.Lock()
         self._unanswered = 0
+        self._waits = 0
+        self._waited = 0.0
         self._threads: list[_Reader] = []
+
+    @property
+    def use(self) -> PoolUse:
+        """How many there may be and are at work, and how callers waited."""
+        return PoolUse(_MOST, min(self._unanswered, _MOST), self._waits, self._waited)
 
     def put(self, unit: Unit) -> None:
         """Have the unit run. Called from any thread, never after ``stop``."""
         with self._lock:
             self._unanswered += 1
+            if self._unanswered > _MOST:
+                unit.waits_since = time.monotonic()
             if len(self._threads) < min(self._unanswered, _MOST):
-                thread = _Reader(self._name, self._queue, self._connect, self._answer)
+                thread = _Reader(self._name, self._queue, self._connect, self._begun, self._answer)
                 self._threads.append(thread)
                 thread.start()
         self._queue.put(unit)
@@ -275,6 +287,12 @@ class Readers:
         """Wait for the threads to end."""
         for thread in self._threads:
             await thread.ended()
+
+    def _begun(self, unit: Unit) -> None:
+        if unit.waits_since is not None:
+            with self._lock:
+                self._waits += 1
+                self._waited += time.monotonic() - unit.waits_since
 
     def _answer(self, unit: Unit) -> None:
         with self._lock:
@@ -290,15 +308,18 @@ class _Reader(Serving):
         name: str,
         queue: Units,
         connect: Callable[[], sqlite3.Connection],
+        begun: Callable[[Unit], None],
         answer: Callable[[Unit], None],
     ) -> None:
         super().__init__(name)
         self._queue = queue
         self._line = Line(connect)
+        self._begun = begun
         self._answer = answer
 
     def serve(self) -> None:
         while (unit := self._queue.get()) is not None:
+            self._begun(unit)
             with self._line as line:
                 try:
                     _run(line.connection(), unit)
@@ -363,6 +384,12 @@ class SqliteGateway:
         if os.getpid() == self._pid:  # a fork has no threads to wait for
             await writer.ended()
             await readers.ended()
+
+    @property
+    def pool(self) -> PoolUse:
+        """See ``Storage.pool``."""
+        threads = self._threads
+        return PoolUse(_MOST) if threads is None else threads[1].use
 
     async def run(self, script: Script[T], lane: Lane) -> T:
         unit = Unit(script, asyncio.get_running_loop(), notifies=lane == "write")

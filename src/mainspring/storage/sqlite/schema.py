@@ -6,8 +6,20 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
-from mainspring.model.symptom import Symptom, Tolerances
-from mainspring.storage.migrations import Applied, Migration, check, migrations, pending
+from mainspring.model.errors import SchemaDamaged
+from mainspring.model.symptom import LostObject, Symptom, Tolerances
+from mainspring.storage.migrations import (
+    UNKNOWN_STATE,
+    Applied,
+    Migration,
+    Objects,
+    check,
+    lost,
+    migrations,
+    objects,
+    pending,
+    refuse_lost,
+)
 from mainspring.storage.operation import Gateway
 from mainspring.storage.script import Script, Statement, prefixed
 from mainspring.storage.sqlite.dialect import PACKAGE, Dialect, host_clock
@@ -33,6 +45,9 @@ class SqliteSchema:
     async def migrate(self) -> list[str]:
         return await self._gateway.run(self._migrate(), "write")
 
+    async def missing(self) -> list[LostObject]:
+        return await self._gateway.run(self._missing(), "read")
+
     async def lacking(self) -> list[str]:
         return []
 
@@ -53,8 +68,24 @@ class SqliteSchema:
         rows = yield self._sql("schema_applied")
         return [Applied(number, checksum, bool(breaking)) for number, checksum, breaking in rows]
 
+    def _missing(self) -> Script[list[LostObject]]:
+        applied = yield from self._applied()
+        return self._lost(applied, (yield from self._objects()))
+
+    def _lost(self, applied: list[Applied], there: Objects) -> list[LostObject]:
+        return lost(migrations(PACKAGE), applied, self._sql.prefix, there, self._sql.tables)
+
+    def _objects(self) -> Script[Objects]:
+        start = f"{self._sql.prefix}_"
+        rows = yield self._sql("schema_objects")
+        return {("table", name.removeprefix(start)): 1 for (name,) in rows if name.startswith(start)}
+
     def _migrate(self) -> Script[list[str]]:
-        missing = pending(migrations(PACKAGE), (yield from self._applied()))
+        applied, there = (yield from self._applied()), (yield from self._objects())
+        if not applied and objects(migrations(PACKAGE)).keys() & there.keys():
+            raise SchemaDamaged((f"table {self._sql.prefix}_migration",), UNKNOWN_STATE)
+        refuse_lost(self._lost(applied, there))
+        missing = pending(migrations(PACKAGE), applied)
         for each in missing:
             for text in statements(each.sql(self._sql.prefix)):
                 yield Statement(text)

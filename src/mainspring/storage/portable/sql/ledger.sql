@@ -78,6 +78,18 @@ SELECT NOW($1), $2, $3, s.value, $5
 FROM EACH($4::text[], s)
 RETURNING id
 
+-- name: buried
+-- $1 how long ago at most, $2 cap, $3 now. The latest dead letters, counted by group.
+SELECT latest.group_name, count(*)
+FROM (
+    SELECT d.group_name
+    FROM mainspring.dead AS d
+    WHERE d.buried_at > NOW($3) - $1::interval
+    ORDER BY d.buried_at DESC
+    LIMIT $2
+) AS latest
+GROUP BY latest.group_name
+
 -- name: find_deliveries
 -- $1 message id, $2 now. Columns in the order of model.views.DeliveryView.
 SELECT DELIVERY_COLUMNS(NOW($2)), 0

@@ -156,6 +156,20 @@ INNER JOIN pg_class AS c ON c.oid = i.indexrelid
 INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relname = $2
 
+-- name: schema_objects
+-- $1 schema. What is in it, by kind and name, and how many share the name: functions may differ in their parameters.
+SELECT
+    CASE c.relkind WHEN 'S' THEN 'sequence' WHEN 'v' THEN 'view' ELSE 'table' END, c.relname::text, 1::bigint
+FROM pg_class AS c
+INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'S')
+UNION ALL
+SELECT 'function', p.proname::text, count(*)
+FROM pg_proc AS p
+INNER JOIN pg_namespace AS n ON n.oid = p.pronamespace
+WHERE n.nspname = $1
+GROUP BY p.proname
+
 -- name: schema_record
 -- $1 number, $2 name, $3 checksum, $4 breaking.
 INSERT INTO mainspring.migration (number, name, checksum, breaking, applied_at)

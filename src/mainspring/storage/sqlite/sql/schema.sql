@@ -17,6 +17,9 @@ SELECT file FROM pragma_database_list WHERE name = 'main'
 -- name: examine_indexes
 SELECT name FROM sqlite_schema WHERE type = 'index'
 
+-- name: schema_objects
+SELECT name FROM sqlite_schema WHERE type = 'table'
+
 -- name: schema_record
 INSERT INTO mainspring_migration (number, name, checksum, breaking, applied_at) VALUES (?1, ?2, ?3, ?4, ?5)
 

@@ -1,0 +1,87 @@
+"""What health and metrics tell: of workers, schedules, checks of the application's own, and a damaged schema."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+RIGHTS = "tests/integration/postgres/test_rights.py"
+
+MUTANTS: list[Mutant] = [
+    Mutant(
+        "a worker with a dead loop is well enough",
+        file="app/observe/checks.py",
+        was="if any(each.ended for each in reports.values()):",
+        becomes="if all(each.ended for each in reports.values()):",
+        caught_by="tests/raising/test_overrunning.py::test_a_worker_with_a_loop_that_has_ended_is_unhealthy",
+    ),
+    Mutant(
+        "a database that refuses something counts as down",
+        file="app/observe/metrics.py",
+        was='            _logger.warning("failed to read the database\'s metrics: %s", error)\n',
+        becomes="            found = [Family(catalogue.UP, [((), 0)])]\n",
+        caught_by=f"{RIGHTS}::test_a_refusal_is_no_outage",
+    ),
+    Mutant(
+        "a database that is away counts as up",
+        file="app/observe/metrics.py",
+        was="    except (MainspringError, TimeoutError):\n        return False\n    return True",
+        becomes="    except MainspringError:\n        return True\n    return True",
+        caught_by="tests/integration/app/test_metrics.py::test_without_the_database_a_process_tells_of_itself",
+    ),
+    Mutant(
+        "a worker of another app makes a group look served",
+        file="app/observe/checks.py",
+        was="    return {(each.app, group) for each in alive for group in each.groups}",
+        becomes="    return {(app, group) for app in ('app', 'shop') for each in alive for group in each.groups}",
+        caught_by="tests/unit/app/test_health.py::test_a_worker_of_another_app_serves_nothing_of_this_one",
+    ),
+    Mutant(
+        "a schedule that is frozen on purpose counts as overdue",
+        file="app/observe/schedule_checks.py",
+        was='            and not frozen & {"", each.app}\n',
+        becomes="",
+        caught_by="tests/unit/app/test_schedule_health.py",
+    ),
+    Mutant(
+        "a function that hangs is called again with every probe",
+        file="app/observe/custom_checks.py",
+        was="    if check.running:\n",
+        becomes="    if not check:\n",
+        caught_by="tests/unit/app/test_custom_checks.py",
+    ),
+    Mutant(
+        "a table that was lost is created again, empty",
+        file="storage/migrations.py",
+        was="    gone = [each for each in objects if not each.statements]\n",
+        becomes="    gone = [each for each in objects if each.kind not in ('table', 'function', 'view')]\n",
+        caught_by="tests/contract/test_schema.py",
+    ),
+    Mutant(
+        "one of several functions of a name may be missing",
+        file="storage/migrations.py",
+        was="        if there.get((kind, name), 0) < len(statements)",
+        becomes="        if (kind, name) not in there",
+        caught_by="tests/integration/postgres/test_damage.py::test_one_lost_form_of_a_function_is_noticed",
+    ),
+    Mutant(
+        "what a loop has counted is counted twice when it has ended",
+        file="telemetry/measures.py",
+        was="                self._meters.remove(meter)\n                self._ended.add(meter)",
+        becomes="                self._ended.add(meter)",
+        caught_by="tests/unit/telemetry/test_measures.py",
+    ),
+    Mutant(
+        "a message that was there already is counted as published in a transaction",
+        file="app/transaction/enlistment.py",
+        was="            self.published(each for each in drafts if each.id in published.stored)",
+        becomes="            self.published(drafts)",
+        caught_by="tests/integration/app/test_metrics.py",
+    ),
+    Mutant(
+        "the probe of a worker that does no work answers 200",
+        file="model/health.py",
+        was='return self.status != "unhealthy"',
+        becomes="return bool(self.checks)",
+        caught_by="tests/dashboard/test_health.py::test_a_database_without_a_schema_is_unhealthy",
+    ),
+]

@@ -1,0 +1,397 @@
+"""The built-in checks: of the database, reading by reading, and of the workers and leases of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from mainspring.app.blocking import in_loop
+from mainspring.app.observe.schedule_checks import ScheduleChecks
+from mainspring.model.errors import (
+    MainspringError,
+    NotGranted,
+    SchemaMissing,
+    SchemaTooNew,
+    StorageError,
+    StorageUnavailable,
+)
+from mainspring.model.health import Check, HealthLimits, Status, worst
+from mainspring.model.inbox import InboxFilter, InboxView
+from mainspring.model.lease import LeaseTrouble
+from mainspring.model.search import Filter
+from mainspring.model.symptom import AHEAD, LostObject, stands_still
+from mainspring.model.views import Counts, GroupView, Roster, Tally, WorkerView
+from mainspring.storage.contract import Ledger, Storage
+from mainspring.timing.duration import spell
+
+if TYPE_CHECKING:
+    from mainspring.runtime.worker import Worker
+
+_PATIENCE = 8.0
+_PAGE = 500
+_PAGES = 4
+_SHOWN = 5
+"""How many names a summary contains; the data has all."""
+_NEW = timedelta(hours=1)
+"""How long a dead letter is new."""
+
+
+def failed(error: Exception) -> Check:
+    """Return the result if the database cannot be used."""
+    return Check("storage", "unhealthy", str(error), {"error": type(error).__name__})
+
+
+def of_process(workers: Sequence[Worker], leases: Sequence[LeaseTrouble]) -> list[Check]:
+    """Check the workers and the leases of this process. Waits for nothing."""
+    return [*_loops(workers), *_breakers(workers), *_overrunning(workers), *_subscriptions(workers), *_leases(leases)]
+
+
+class StorageChecks:
+    """The checks of one database. It never raises for what is broken: it reports it, and what was found before."""
+
+    def __init__(
+        self, storage: Storage, limits: HealthLimits, schedules: ScheduleChecks, workers: Sequence[Worker]
+    ) -> None:
+        self._storage = storage
+        self._limits = limits
+        self._schedules = schedules
+        self._workers = workers
+        self._found: list[Check] = []
+        self._roster: Roster | None = None
+
+    async def run(self) -> list[Check]:
+        """Run every check, within seconds."""
+        begun = time.monotonic()
+        try:
+            async with _patience():
+                await self._run()
+        except TimeoutError:
+            summary = f"the database did not answer within {_PATIENCE:.0f} s"
+            self._unreachable(Check("storage", "unhealthy", summary, seconds=time.monotonic() - begun))
+        except MainspringError as error:
+            self._unreachable(replace(failed(error), seconds=time.monotonic() - begun))
+        return self._found
+
+    def _unreachable(self, check: Check) -> None:
+        self._found = [check, *(each for each in self._found if each.name != "storage")]
+
+    async def _run(self) -> None:
+        begun = time.monotonic()
+        latency = await self._storage.ping()
+        milliseconds = round(latency / timedelta(milliseconds=1), 3)
+        answered, data = f"answered in {milliseconds:.1f} ms", {"latency_ms": milliseconds}
+        self._found.append(Check("storage", "healthy", answered, data, time.monotonic() - begun))
+        readings = {
+            "rights": self._rights,
+            "schema": self._schema,
+            "deliveries": self._deliveries,
+            "inbox": self._inbox,
+            "schedules": self._due,
+            "clock": self._clock,
+        }
+        for name, reading in readings.items():
+            await self._read(name, reading)
+
+    async def _read(self, name: str, reading: Callable[[], Awaitable[list[Check]]]) -> None:
+        """Add the checks of a reading. One that the database rejects is a result, and the others continue."""
+        begun = time.monotonic()
+        try:
+            checks = await reading()
+        except (StorageUnavailable, SchemaTooNew):
+            raise
+        except NotGranted as error:
+            lacking = [each for each in self._found if each.name == "rights"]
+            self._found = [each for each in self._found if each.name != "rights"]
+            self._found.append(replace(lacking[0], status="unhealthy") if lacking else _lacking([str(error)]))
+            return
+        except StorageError as error:
+            damaged = any(each.name == "schema" for each in self._found)
+            if not damaged:  # else it is the reason, and reported
+                if isinstance(error, SchemaMissing):
+                    raise
+                checks = [Check(name, "unhealthy", str(error), {"error": type(error).__name__})]
+            else:
+                checks = []
+        seconds = time.monotonic() - begun
+        self._found += [replace(each, seconds=seconds) for each in checks]
+
+    async def _rights(self) -> list[Check]:
+        lacking = await self._storage.schema.lacking()
+        return [replace(_lacking(lacking), status="degraded")] if lacking else []
+
+    async def _schema(self) -> list[Check]:
+        await self._storage.schema.check()
+        return _damaged(await self._storage.schema.missing())
+
+    async def _deliveries(self) -> list[Check]:
+        limits, ledger = self._limits, self._storage.ledger
+        most = max(limits.backlog[1], *(each or 0 for each in limits.dead))
+        tally = await ledger.tally(most + 1)
+        counts = tally.groups
+        overdue = await _overdue(ledger, tally, counts, limits)
+        new = await ledger.buried(_NEW, _PAGE * _PAGES)
+        roster = self._roster = await ledger.roster()
+        return [
+            _measure("backlog", sum(each.ready for each in counts), limits.backlog, "ready"),
+            _measure("overdue", overdue, limits.overdue, f"ready for longer than {spell(limits.overdue_after)}"),
+            _measure("lapsed", sum(each.lapsed for each in counts), (limits.lapsed, None), "claims lapsed"),
+            _dead(new, sum(each.dead for each in counts), limits),
+            _alive(roster, limits),
+            _served(roster, limits),
+            _claimed(roster, counts, limits),
+        ]
+
+    async def _inbox(self) -> list[Check]:
+        limits = self._limits
+        return [_received(await self._storage.inbox.browse(InboxFilter(stuck=limits.stuck_after, limit=_PAGE)), limits)]
+
+    async def _due(self) -> list[Check]:
+        roster = self._roster or await self._storage.ledger.roster()
+        alive = {each.app for each in roster.alive(self._limits.worker_silent_after)}
+        overrunning = [each for worker in self._workers for each in worker.overrunning()]
+        return [await self._schedules.run(self._storage, self._limits, alive, overrunning)]
+
+    async def _clock(self) -> list[Check]:
+        return [*_clock(await self._storage.schema.ahead())]
+
+
+def _patience() -> AbstractAsyncContextManager[object]:
+    # Without a loop, as in a blocking test, a timeout is impossible.
+    return asyncio.timeout(_PATIENCE) if in_loop() else nullcontext()
+
+
+def _lacking(lacking: Sequence[str]) -> Check:
+    more = f" and {len(lacking) - 1:,} more: see `mainspring doctor`" if len(lacking) > 1 else ""
+    return Check("rights", "unhealthy", f"this role lacks {lacking[0]}{more}", {"lacking": list(lacking)})
+
+
+def _damaged(missing: Sequence[LostObject]) -> list[Check]:
+    if not missing:
+        return []
+    names = [str(each) for each in missing]
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
+    summary = f"{shown} is missing, although the migration that creates it was applied: {missing[0].remedy}"
+    return [Check("schema", "unhealthy", summary, {"missing": names})]
+
+
+def _dead(new: Mapping[str, int], total: int, limits: HealthLimits) -> Check:
+    count = sum(new.values())
+    groups = ", ".join(f"{group} {many:,}" for group, many in sorted(new.items(), key=lambda each: -each[1])[:_SHOWN])
+    named = f" ({groups}{', …' if len(new) > _SHOWN else ''})" if new else ""
+    status = worst((_grade(count, limits.new_dead), _grade(total, limits.dead)))
+    hint = "" if status == "healthy" else ": see `mainspring dead causes`"
+    data = {"new": count, "groups": dict(new), "count": total, "limits": {"new": limits.new_dead, "all": limits.dead}}
+    return Check("dead", status, f"{count:,} new in the last hour{named}, {total:,} in all{hint}", data)
+
+
+def _clock(ahead: timedelta) -> Iterator[Check]:
+    if ahead > AHEAD:
+        yield Check("clock", "degraded", stands_still(ahead), {"ahead": ahead.total_seconds()})
+
+
+def _received(stuck: Sequence[InboxView], limits: HealthLimits) -> Check:
+    data: dict[str, object] = {"count": len(stuck), "limits": (limits.stuck, None)}
+    if len(stuck) <= limits.stuck:
+        return Check("inbox", "healthy", f"{len(stuck):,} stuck", data)
+    longest = stuck[-1]
+    data["example"] = {
+        "message_id": longest.message_id,
+        "source": longest.source,
+        "group": longest.group,
+        "since": longest.changed_at,
+    }
+    count = f"{len(stuck):,}" if len(stuck) < _PAGE else f"{_PAGE:,} or more"
+    hint = (
+        f"{count} stuck for longer than {spell(limits.stuck_after)}, as {longest.message_id} of {longest.source}: see "
+        "`mainspring inbox list --stuck`"
+    )
+    return Check("inbox", "degraded", hint, data)
+
+
+def _measure(name: str, count: int, limits: tuple[int, int | None], what: str) -> Check:
+    return Check(name, _grade(count, limits), f"{count:,} {what}", {"count": count, "limits": limits})
+
+
+def _grade(count: int, limits: tuple[int, int | None]) -> Status:
+    degraded, unhealthy = limits
+    if unhealthy is not None and count > unhealthy:
+        return "unhealthy"
+    return "degraded" if count > degraded else "healthy"
+
+
+async def _overdue(ledger: Ledger, tally: Tally, counts: Sequence[Counts], limits: HealthLimits) -> int:
+    since = tally.now - limits.overdue_after
+    late = [each for each in counts if each.oldest_ready_at is not None and each.oldest_ready_at < since]
+    total = 0
+    for each in late:
+        total += await _overdue_in(ledger, each, since)
+        if total > limits.overdue[1]:
+            break
+    return total
+
+
+async def _overdue_in(ledger: Ledger, counts: Counts, since: datetime) -> int:
+    # Counted from the newest; older pages were published earlier, and are as late as the last row seen.
+    seen = found = 0
+    before: int | None = None
+    late = False
+    for _ in range(_PAGES):
+        page = await ledger.browse(Filter(state="ready", group=counts.group, before=before, limit=_PAGE))
+        seen += len(page.rows)
+        found += sum(row.due_at < since for row in page.rows)
+        if page.before is None:
+            return found
+        before, late = page.before, page.rows[-1].due_at < since if page.rows else late
+    return found + (max(counts.ready - seen, 0) if late else 1)
+
+
+def _alive(roster: Roster, limits: HealthLimits) -> Check:
+    alive = roster.alive(limits.worker_silent_after)
+    served = _groups_of(alive)
+    needy = [each for each in roster.groups if not _is_queue(each)]
+    # A worker of another app handles nothing of this one, and fires none of its schedules.
+    waiting = sorted({each.app for each in needy} - {each.app for each in needy if (each.app, each.name) in served})
+    data = {
+        "alive": len(alive),
+        "silent": len(roster.workers) - len(alive),
+        "in_hand": sum(each.in_hand for each in alive),
+        "unserved": waiting,
+    }
+    if waiting:
+        hint = f"{len(alive)} alive, none of {', '.join(waiting)}: start one, as in `mainspring worker MODULE:APP`"
+        return Check("workers", "degraded", hint, data)
+    return Check("workers", "healthy", f"{len(alive)} alive", data)
+
+
+def _groups_of(alive: Sequence[WorkerView]) -> set[tuple[str, str]]:
+    return {(each.app, group) for each in alive for group in each.groups}
+
+
+def _is_queue(group: GroupView) -> bool:
+    """Return whether code of the application's own claims from it, whenever it likes: no worker is missing."""
+    return group.options.get("kind") == "queue"
+
+
+def _served(roster: Roster, limits: HealthLimits) -> Check:
+    since = roster.now - limits.unserved_after
+    unserved = sorted(each.name for each in roster.groups if (each.served_at or each.declared_at) < since)
+    paused = sorted(each.name for each in roster.groups if each.paused_at)
+    data = {"unserved": unserved, "paused": paused}
+    if unserved:
+        hint = f"no worker serves {', '.join(unserved)}: start one, or run `mainspring groups retire`"
+        return Check("groups", "degraded", hint, data)
+    return Check("groups", "healthy", f"all served, {len(paused)} paused", data)
+
+
+def _claimed(roster: Roster, counts: Sequence[Counts], limits: HealthLimits) -> Check:
+    ready = {each.group: each.ready for each in counts if each.ready}
+    alive = roster.alive(limits.worker_silent_after)
+    paused = [each.name for each in roster.groups if each.name in ready and each.paused_at is not None]
+    drained = [group for group in sorted(ready) if _drained([each for each in alive if group in each.groups])]
+    served = _groups_of(alive)
+    waiting = [each for each in roster.groups if each.name in ready and each.paused_at is None and not _is_queue(each)]
+    unserved = sorted(each.name for each in waiting if (each.app, each.name) not in served)
+    found = {"paused": sorted(paused), "drained": drained, "unserved": unserved}
+    data = {**found, "ready": {group: ready[group] for group in sorted({*paused, *drained, *unserved})}}
+    reasons = []
+    if unserved:
+        reasons.append(f"no live worker serves {', '.join(unserved)}: start one, or see `mainspring workers list`")
+    if paused:
+        reasons.append(f"{', '.join(found['paused'])} is paused: see `mainspring groups list`")
+    if drained:
+        reasons.append(f"all workers of {', '.join(found['drained'])} drain: see `mainspring workers list`")
+    if reasons:
+        return Check("claiming", "degraded", f"ready work is not claimed: {'; '.join(reasons)}", data)
+    return Check("claiming", "healthy", "every group with work is served", data)
+
+
+def _drained(serving: Sequence[WorkerView]) -> bool:
+    # A worker asked to drain continues until it notices.
+    return bool(serving) and all(each.condition in ("draining", "drained") for each in serving)
+
+
+def _breakers(workers: Sequence[Worker]) -> Iterator[Check]:
+    for worker in workers:
+        for group, left in worker.pauses().items():
+            yield Check(
+                f"breaker {group}",
+                "degraded",
+                f"{group} failed too often and is paused here, for {spell(left)} more",
+                {"group": group, "seconds": left.total_seconds()},
+            )
+
+
+def _subscriptions(workers: Sequence[Worker]) -> Iterator[Check]:
+    for worker in workers:
+        for group in worker.subscribing.retired:
+            hint = f"{group} was retired while a worker here has its consumer: remove it, or restart the worker"
+            yield Check(f"subscriptions {group}", "degraded", hint, {"group": group, "retired": True})
+        for group, (patterns, ago) in worker.subscribing.missed().items():
+            missed = sorted(patterns)
+            yield Check(
+                f"subscriptions {group}",
+                "degraded",
+                f"{group} had lost its subscription to {', '.join(missed)}, restored {spell(ago)} ago: run this "
+                "release of Mainspring in every worker of the app",
+                {"group": group, "patterns": missed, "seconds": ago.total_seconds()},
+            )
+
+
+def _overrunning(workers: Sequence[Worker]) -> Iterator[Check]:
+    found = sorted((each for worker in workers for each in worker.overrunning()), key=lambda each: each.since)
+    if not found:
+        return
+    longest = found[-1]
+    group, schedule = longest.group, longest.schedule
+    hint = (
+        f"{len(found):,} running despite a stop request, the longest message {longest.message_id} of {group}, sent "
+        f"{spell(longest.since)} ago ({longest.reason}): let CancelledError out of an `async def`, check "
+        "ctx.cancelled in a plain function, or give it cpu=True"
+    )
+    data: dict[str, object] = {
+        "count": len(found),
+        "group": group,
+        "message_id": str(longest.message_id),
+        "reason": longest.reason,
+        "seconds": longest.since.total_seconds(),
+        "schedule": schedule,
+    }
+    yield Check("overrunning", "degraded", hint, data)
+
+
+def _loops(workers: Sequence[Worker]) -> Iterator[Check]:
+    for number, worker in enumerate(workers, 1):
+        name = "worker" if len(workers) == 1 else f"worker {number}"
+        reports = worker.progress()
+        data = {loop: {"turns": each.turns, "failures": each.failures} for loop, each in reports.items()}
+        failing = [f"{loop}: {each.error}" for loop, each in reports.items() if each.failures]
+        if any(each.ended for each in reports.values()):
+            yield Check(name, "unhealthy", "; ".join(failing), data)
+        elif failing:
+            yield Check(name, "degraded", "; ".join(failing), data)
+        elif not worker.ready:
+            yield Check(name, "degraded", "not ready: waiting for the database or its schema, or stopping", data)
+        else:
+            yield Check(name, "healthy", "every loop progresses", data)
+
+
+def _leases(troubles: Sequence[LeaseTrouble]) -> Iterator[Check]:
+    if not troubles:
+        return
+    reasons = [
+        f"{each.name} was lost {spell(each.since)} ago: {each.why}"
+        if each.lost
+        else f"{each.name} could not be renewed for {spell(each.since)}: {each.why}"
+        for each in troubles[:_SHOWN]
+    ]
+    more = f"; and {len(troubles) - _SHOWN:,} more" if len(troubles) > _SHOWN else ""
+    data = {
+        "lost": sorted({each.name for each in troubles if each.lost}),
+        "late": sorted({each.name for each in troubles if not each.lost}),
+    }
+    yield Check("leases", "degraded", "; ".join(reasons) + more, data)

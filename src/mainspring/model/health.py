@@ -1,0 +1,82 @@
+"""Health as values: the result of each check, their worst, and the limits between healthy and not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal
+
+from mainspring.model.views import WORKER_SILENT_AFTER
+
+Status = Literal["healthy", "degraded", "unhealthy"]
+ORDER: tuple[Status, ...] = ("healthy", "degraded", "unhealthy")
+"""From best to worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result of one check."""
+
+    name: str
+    status: Status
+    summary: str = ""
+    data: Mapping[str, object] = field(default_factory=dict)
+    seconds: float | None = None
+    """How long the check took, together with those that use the same reading. None: it waits for nothing."""
+    tags: tuple[str, ...] = ("ready",)
+    """What it counts for. ``ready``: whether this process receives traffic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The worst of all check results."""
+
+    status: Status
+    checks: tuple[Check, ...]
+    seconds: float | None = None
+    """How long all checks took."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether work gets done, even if slowly."""
+        return self.status != "unhealthy"
+
+
+def health_of(checks: Iterable[Check], seconds: float | None = None) -> Health:
+    """Return the health of these results; without any, it is healthy."""
+    found = tuple(checks)
+    return Health(worst(each.status for each in found), found, seconds)
+
+
+def worst(statuses: Iterable[Status]) -> Status:
+    """Return the worst of these; without any, healthy."""
+    return max(statuses, key=ORDER.index, default="healthy")
+
+
+@dataclass(frozen=True, slots=True)
+class HealthLimits:
+    """Thresholds for degraded and for unhealthy."""
+
+    backlog: tuple[int, int] = (10_000, 50_000)
+    """Ready deliveries of all groups together."""
+    overdue: tuple[int, int] = (10, 100)
+    """Deliveries that have been ready for longer than ``overdue_after``."""
+    overdue_after: timedelta = timedelta(minutes=5)
+    lapsed: int = 0
+    """Lapsed claims not taken over yet."""
+    unserved_after: timedelta = timedelta(hours=24)
+    worker_silent_after: timedelta = WORKER_SILENT_AFTER
+    stuck: int = 0
+    """Inbox messages in processing for longer than ``stuck_after``."""
+    stuck_after: timedelta = timedelta(hours=1)
+    silenced_after: timedelta = timedelta(minutes=5)
+    """How long a run may delay its schedule's next three occurrences before it is reported."""
+    schedule_overdue_after: timedelta = timedelta(minutes=5)
+    """How long an occurrence of a schedule may be due before it is reported."""
+    frozen_after: timedelta = timedelta(hours=24)
+    """How long schedules may be frozen before it is reported."""
+    new_dead: tuple[int, int | None] = (0, None)
+    """Dead letters of the last hour."""
+    dead: tuple[int, int | None] = (1_000, None)
+    """Dead letters in all."""
