@@ -182,6 +182,13 @@ FANOUTS = [
         caught_by="tests/contract/test_fanouts.py::test_a_cursor_only_goes_on",
     ),
     Mutant(
+        "a cursor is moved by hand while its slice is unfinished",
+        file="storage/portable/coordination.py",
+        was="[each.shard for each in free if not each.is_unfinished]",
+        becomes="[each.shard for each in free]",
+        caught_by="tests/contract/test_fanouts.py::test_a_cursor_whose_slice_is_unfinished_is_not_moved",
+    ),
+    Mutant(
         "a header from outside advances a cursor",
         file="model/fanout.py",
         was=" or str(slice_id(name)) not in (str(delivery.message_id), headers.get(REPLACES_HEADER)):",

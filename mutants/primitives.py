@@ -148,8 +148,8 @@ LEASES: list[Mutant] = [
     Mutant(
         "an acquired lease lasts longer here than in the database",
         file="app/lease/leases.py",
-        was="request.ttl, sent, self.clock)",
-        becomes="request.ttl, self.clock.elapsed(), self.clock)",
+        was="request.ttl, sent, self.clock, request",
+        becomes="request.ttl, self.clock.elapsed(), self.clock, request",
         caught_by=f"{_LEASES}::test_its_time_counts_from_the_request_however_long_the_reply_takes",
     ),
     Mutant(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mainspring.app.schedule.timing import TimingOptions
     from mainspring.app.schedule.view import ScheduleView
     from mainspring.model import errors
-    from mainspring.model.fanout import CursorView, FanoutPolicy, FanoutPolicyView, Slice
+    from mainspring.model.fanout import CursorView, FanoutPolicy, FanoutPolicyView, SeekResult, Slice
     from mainspring.model.health import Check, Health, HealthLimits
     from mainspring.model.inbox import Admission, InboxKey, InboxView
     from mainspring.model.join import Follower, JoinOutcome, JoinReceipt, JoinView
@@ -154,6 +154,7 @@ __all__ = [
     "ScheduleOptions",
     "ScheduleView",
     "SearchPage",
+    "SeekResult",
     "SendOptions",
     "Sent",
     "Setting",
@@ -205,7 +206,7 @@ _HOMES = {
     "mainspring.app.message.unique": ("Unique", "unique"),
     "mainspring.model.search": ("CauseView", "Causes", "Chain", "Filter", "Link"),
     "mainspring.model.errors": ("errors",),
-    "mainspring.model.fanout": ("CursorView", "FanoutPolicy", "FanoutPolicyView", "Slice"),
+    "mainspring.model.fanout": ("CursorView", "FanoutPolicy", "FanoutPolicyView", "SeekResult", "Slice"),
     "mainspring.model.inbox": ("Admission", "InboxKey", "InboxView"),
     "mainspring.model.join": ("Follower", "JoinOutcome", "JoinReceipt", "JoinView"),
     "mainspring.model.lease": ("LeaseView",),

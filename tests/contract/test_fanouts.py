@@ -16,6 +16,7 @@ from mainspring.model.fanout import (
     FanoutPolicy,
     FanoutPolicyView,
     Planning,
+    SeekResult,
     identity,
     read_identity,
     slice_id,
@@ -213,6 +214,56 @@ async def test_a_planned_window_never_goes_back(storage: Storage) -> None:
 
     [cursor] = await storage.fanouts.cursors("etl", "payments", None, 10)
     assert cursor.planned == NOON + HOUR
+
+
+@pytest.mark.psycopg
+async def test_a_cursor_is_moved_by_hand_back_and_ahead_and_audited(storage: Storage) -> None:
+    note = Note("ann", "fanout seek", "to noon")
+    hold = await held(storage)
+    await plan(storage, hold, NOON + HOUR, "a", "b", "c")
+    for shard in ("a", "b", "c"):
+        await storage.fanouts.advance(key(shard), NOON + HOUR)
+    turn(storage, MINUTE)
+
+    back = await storage.fanouts.seek("etl", "payments", ["b", "a", "gone"], NOON, None, note, "etl|payments")
+    ahead = await storage.fanouts.seek("etl", "payments", ["b"], NOON + 2 * HOUR, None, None, "")
+    start = await storage.fanouts.seek("etl", "payments", ["c"], None, None, None, "")
+    nothing = await storage.fanouts.seek("etl", "refunds", ["a"], NOON, None, note, "etl|refunds")
+
+    assert (back, ahead, start, nothing) == (SeekResult(2), SeekResult(1), SeekResult(1), SeekResult())
+    moved, at = NOON + 2 * HOUR, NOON + MINUTE
+    assert await storage.fanouts.cursors("etl", "payments", None, 10) == [
+        CursorView("etl", "payments", "a", NOON, at, NOON, at),
+        CursorView("etl", "payments", "b", moved, at, moved, at),
+        CursorView("etl", "payments", "c", None, None, None, None),
+    ]
+    [line] = await storage.ledger.audit(None, 10)
+    assert (line.by, line.action, line.subject, line.detail) == ("ann", "fanout seek", "etl|payments", "to noon")
+    _, shown = await plan(storage, hold, NOON + HOUR, "a", "c", but=["a", "c"])
+    assert [each.completed for each in shown.values()] == [NOON, None]
+
+
+async def test_a_cursor_whose_slice_is_unfinished_is_not_moved(storage: Storage) -> None:
+    await declare(storage, "load", SLICES)
+    await declare(storage, "looks on", SLICES)
+    await plan(storage, await held(storage), NOON, "a")
+
+    refused = await storage.fanouts.seek("etl", "payments", ["a"], None, "load", None, "")
+    [running] = await claim(storage, "load")
+    await settle(storage, running, Bury(failure("no")))
+    moved = await storage.fanouts.seek("etl", "payments", ["a"], None, "load", None, "")
+
+    assert (refused, moved) == (SeekResult(unfinished=1), SeekResult(1))
+
+
+async def test_a_slice_from_before_a_move_back_leaves_the_cursor(storage: Storage) -> None:
+    await plan(storage, await held(storage), NOON + HOUR, "a")
+    await storage.fanouts.advance(key("a"), NOON + HOUR)
+    await storage.fanouts.seek("etl", "payments", ["a"], NOON, None, None, "")
+
+    advanced = await storage.fanouts.advance(key("a"), NOON + HOUR)
+
+    assert not advanced
 
 
 async def test_the_policy_of_a_shard_goes_before_that_of_its_work(storage: Storage) -> None:

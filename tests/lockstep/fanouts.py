@@ -99,6 +99,13 @@ class Fanned(Twins):
     def edit(self, work: str, shard: str, policy: FanoutPolicy) -> None:
         self.alike(lambda storage: storage.fanouts.edit("etl", work, shard, policy, Note("ann", "fanout edit", "it")))
 
+    @rule(work=works, to=st.one_of(st.none(), windows), consumer=st.sampled_from([None, "load"]))
+    def seek(self, work: str, to: timedelta | None, consumer: str | None) -> None:
+        window, note = None if to is None else self.now + to, Note("ann", "fanout seek")
+        self.alike(
+            lambda storage: storage.fanouts.seek("etl", work, ["a", "b", "it's 夜|é"], window, consumer, note, "etl")
+        )
+
     @rule(work=works, shard=subjects)
     def reset(self, work: str, shard: str) -> None:
         self.alike(lambda storage: storage.fanouts.reset("etl", work, shard, Note("ann", "fanout reset")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from mainspring.app.fanout.fanouts import FanoutView, no_fanout
 from mainspring.app.page import Page
 from mainspring.cli.errors import Refused
-from mainspring.cli.options import Cursor, Limit
+from mainspring.cli.options import Cursor, Limit, Reason, Yes, confirm
 from mainspring.cli.output import (
     Column,
     Columns,
@@ -29,7 +29,7 @@ from mainspring.model.errors import LeaseHeld
 from mainspring.model.fanout import CursorView, FanoutPolicy, FanoutPolicyView
 from mainspring.timing.duration import spell
 
-app: App = App(name="fanout", help="List and show fan-outs, plan one now, and edit planning policies.")
+app: App = App(name="fanout", help="List and show fan-outs, plan one now, move cursors, and edit planning policies.")
 
 Topic = Annotated[str, Parameter(name="TOPIC", help="The topic of the fan-out.")]
 Work = Annotated[str, Parameter(name="WORK", help="The work, as in `fanout list`.")]
@@ -162,6 +162,41 @@ async def edit(
         )
     values = {"topic": topic, "work": work, "shard": shard, **plain(policy)}
     print_result(values, f"{_subject(topic, work, shard)}: {_described(policy)}", json=json)
+
+
+@app.command
+async def seek(
+    topic: Topic,
+    work: Work,
+    /,
+    *,
+    shard: Shard = None,
+    to: Annotated[
+        datetime | None,
+        Parameter(metavar="TIME", help="The window to continue after, as 2026-11-01T02:00; without offset in UTC."),
+    ] = None,
+    to_start: Annotated[
+        bool, Parameter(negative="", show_default=False, help="As if nothing was ever completed.")
+    ] = False,
+    reason: Reason = "",
+    yes: Yes = False,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> None:
+    """Move the cursor of a shard, or of every shard of a work, back or ahead: the next window covers the time since."""
+    if (to is None) != to_start:
+        raise Refused("give --to TIME, or --to-start, and not both")
+    window = to.replace(tzinfo=UTC) if to is not None and to.tzinfo is None else to
+    named = _subject(topic, work, shard)
+    where = "the start" if window is None else f"{window:%Y-%m-%d %H:%M:%S %Z}"
+    confirm(f"Move {'the cursor' if shard else 'every cursor'} of {named} to {where}?", "Nothing moved.", yes=yes)
+    async with target.opened() as opened:
+        found = await opened.fanouts.seek(topic, work, shard, to=window, reason=reason, by=operator())
+    left = ((found.unfinished, "with an unfinished slice"), (found.busy, "locked by another session"))
+    stay = ", ".join(f"{count:,} {why}" for count, why in left if count)
+    values = {"topic": topic, "work": work, "shard": shard, **plain(found)}
+    text = f"{named}: {many(found.moved, 'cursor')} moved to {where}{f'; not moved: {stay}' if stay else ''}"
+    print_result(values, text, json=json)
 
 
 @app.command

@@ -69,6 +69,13 @@ class Candidate:
     unfinished: bool = False
     """Whether that window's slice is neither settled nor dead nor cancelled for its consumer."""
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether its slice is still to be done: one that has advanced its cursor may not be settled yet."""
+        return (
+            self.unfinished and self.planned is not None and (self.completed is None or self.completed < self.planned)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Planning:
@@ -119,6 +126,21 @@ class CursorView:
     def is_behind(self) -> bool:
         """Whether the window last planned is not completed."""
         return self.planned is not None and (self.completed is None or self.completed < self.planned)
+
+
+@dataclass(frozen=True, slots=True)
+class SeekResult:
+    """How many cursors were moved by hand, and how many were left where they are."""
+
+    moved: int = 0
+    unfinished: int = 0
+    """Their slice is pending, running or in retry: it would run beside the next one."""
+    busy: int = 0
+    """Another session has locked them just now: try again."""
+
+    def __add__(self, other: SeekResult) -> SeekResult:
+        """Return both together."""
+        return SeekResult(self.moved + other.moved, self.unfinished + other.unfinished, self.busy + other.busy)
 
 
 @dataclass(frozen=True, slots=True)

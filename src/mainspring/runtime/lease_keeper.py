@@ -17,8 +17,8 @@ from mainspring.runtime.service import FOREVER, ThreadService
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
 
-_RENEWED_AT = 0.6
-"""The fraction of its ttl after which a lease is renewed at the latest, so that time is left to retry."""
+RENEWED_AFTER = 0.6
+"""The share of its ttl after which a lease is renewed at the latest, so that time is left to retry."""
 _JITTER = 0.1
 _LATE = 0.1
 """The fraction of its ttl by which a renewal may be late unreported."""
@@ -40,7 +40,9 @@ class Holding:
     if a late reply renews it. Safe from any thread; a forked child holds nothing.
     """
 
-    def __init__(self, hold: Hold, ttl: timedelta, sent: float, clock: Clock) -> None:
+    def __init__(
+        self, hold: Hold, ttl: timedelta, sent: float, clock: Clock, renew_after: float = RENEWED_AFTER
+    ) -> None:
         self.hold: Hold = hold
         self.renewal: Renewal = Renewal(hold, ttl)
         self.on_lost: Callable[[], None] | None = None
@@ -48,6 +50,7 @@ class Holding:
         self.note_lost: Callable[[Holding, str], None] | None = None
         """Called before that, with the reason."""
         self._seconds = ttl.total_seconds()
+        self._renew_after = renew_after
         self._clock = clock
         self._lock = threading.Lock()
         self._over: str | None = None
@@ -107,7 +110,7 @@ class Holding:
             self.on_lost()
 
     def _next(self, sent: float) -> float:
-        return sent + self._seconds * _RENEWED_AT * random.uniform(1 - _JITTER, 1)
+        return sent + self._seconds * self._renew_after * random.uniform(1 - _JITTER, 1)
 
 
 _BATCH = 1_000

@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import logging
+import re
 import sqlite3
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +37,35 @@ async def test_a_wait_that_cannot_be_meant_is_refused() -> None:
     async with opened() as hands:
         with pytest.raises(errors.BadOption, match="wait="):
             hands.app.leases.hold("reports", wait="soon")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"renew_after": 1.0}, "renew_after=1.0 is the share of the ttl .* from 0.1 to 0.9"),
+        ({"renew_after": 0.05}, "renew_after=0.05"),
+        ({"renew_after": "60%"}, "renew_after='60%'"),
+        ({"holder": ""}, "holder must be 1 to 200 characters"),
+        ({"holder": 7}, "holder=7 must be text"),
+    ],
+)
+async def test_a_holder_or_a_share_that_cannot_be_meant_is_refused(options: Any, said: str) -> None:
+    async with opened() as hands:
+        with pytest.raises(errors.BadOption, match=said):
+            hands.app.leases.hold("reports", **options)
+        with pytest.raises(errors.BadOption, match=said):
+            await hands.app.leases.acquire("reports", **options)
+
+
+async def test_others_are_told_the_name_of_the_holder() -> None:
+    async with opened() as hands, hands.app.leases.hold("reports", holder="nightly@eu-1"):
+        view = await hands.view()
+        with pytest.raises(errors.LeaseHeld, match="nightly@eu-1"):
+            async with hands.app.leases.hold("reports", holder="nightly@eu-1"):
+                pass
+
+    assert view.holder is not None
+    assert re.fullmatch(r"nightly@eu-1:[0-9a-f]{16}", view.holder)
 
 
 async def test_an_app_that_is_not_open_says_so() -> None:

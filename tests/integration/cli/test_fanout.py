@@ -78,6 +78,25 @@ def test_policies_are_edited_shown_and_reset(etl: Shell) -> None:
     assert [each["shard"] for each in audit.json["policies"]] == [None]
 
 
+def test_cursors_are_moved_and_those_with_an_unfinished_slice_stay(etl: Shell) -> None:
+    _, unfinished, asked, both, neither, _, moved = etl.several(
+        ("fanout", "run", "etl", "payments", *APP),
+        ("fanout", "seek", "etl", "payments", "--to-start", "--yes", *APP),
+        ("fanout", "seek", "etl", "payments", "--to-start", *APP),
+        ("fanout", "seek", "etl", "payments", "--to-start", "--to", "2026-11-01", "--yes", *APP),
+        ("fanout", "seek", "etl", "payments", "--yes", *APP),
+        ("groups", "retire", "load", "--yes", *APP),
+        ("fanout", "seek", "etl", "payments", "--shard", "acme", "--to", "2026-11-01T02:00", "--yes", "--json", *APP),
+    )
+
+    assert unfinished.out == "etl payments: 0 cursors moved to the start; not moved: 3 with an unfinished slice\n"
+    assert (asked.code, "pass --yes" in asked.err) == (2, True)
+    assert [each.err for each in (both, neither)] == 2 * ["error: give --to TIME, or --to-start, and not both\n"]
+    assert (moved.json["moved"], moved.json["shard"]) == (1, "acme")
+    shown = etl("fanout", "show", "etl", "payments", "--json", *APP)
+    assert shown.json["cursors"][0]["completed"] == "2026-11-01T02:00:00Z"
+
+
 def test_what_cannot_be_done_says_what_to_do_instead(etl: Shell) -> None:
     nowhere, unknown, nobody, empty, missing = etl.several(
         ("fanout", "run", "etl", "payments", "--url", "sqlite:///etl.db"),

@@ -212,6 +212,7 @@ CALLS: dict[str, Call] = {
     "fanouts.list": lambda face: face.fanouts.list(),
     "fanouts.policies": lambda face: face.fanouts.policies("etl", "payments"),
     "fanouts.reset": lambda face: face.fanouts.reset("etl", "payments", "a", by=MINE),
+    "fanouts.seek": lambda face: face.fanouts.seek("etl", "payments", to=None, by=MINE),
     "fanouts.run": lambda face: face.fanouts.run("etl", "payments", by=MINE),
     "fanouts.get": lambda face: face.fanouts.get("etl", "payments"),
     "queue.abandon": held(lambda queue, item: queue.abandon(item)),

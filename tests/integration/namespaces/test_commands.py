@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "fanout show": ("etl", "payments"),
     "fanout edit": ("etl", "payments", "--shard", "a", "--every", "3h"),
     "fanout reset": ("etl", "payments", "--shard", "a"),
+    "fanout seek": ("etl", "payments", "--to-start", "--yes"),
     "groups list": (),
     "groups pause": ("ship",),
     "groups resume": ("ship",),

@@ -25,6 +25,7 @@ STATEMENTS = {
     "fanout_planned": f"{NAMED}, array_fill(gen_random_uuid(), ARRAY[100]), now(), NULL",
     "fanout_seen": f"{NAMED}, NULL",
     "fanout_advance": "'etl', 'work', 'shard-7', now(), NULL",
+    "fanout_seek": f"'etl', 'work', ARRAY[{SHARDS}], now(), NULL",
     "fanout_cursors": "'etl', 'work', 'shard-7', 50, false",
     "prune_cursors": "'1 hour', 100, now()",
 }

@@ -24,8 +24,8 @@ def shards() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("topic", "options", "said"),
     [
-        ("etl", {}, "cron='0 2 * * *' or every='15m': neither was given"),
-        ("etl", {"cron": "0 2 * * *", "every": "1h"}, "every='15m': both were given"),
+        ("etl", {}, "cron='0 2 * * *', every='15m' or both: neither was given"),
+        ("etl", {"cron": "0 2 * * *", "every": "soon"}, "every='soon' is not a duration"),
         ("etl", {"every": "1ms"}, "every='1ms': every('1ms') is too often"),
         ("etl", {"every": "soon"}, "every='soon' is not a duration"),
         ("etl", {"every": "1h", "jiter": "1s"}, "has no option 'jiter'. Did you mean 'jitter'?"),
@@ -64,20 +64,25 @@ async def test_slices_are_by_default_spread_over_half_a_window_at_most(app: Main
     assert found == {"often": 5 * SECOND, "seldom": 60 * SECOND, "wished": 3600 * SECOND}
 
 
-def test_a_planner_takes_nothing_or_its_context(app: Mainspring) -> None:
+def test_a_planner_takes_nothing_or_its_context_topic_and_work(app: Mainspring) -> None:
     def with_context(context: Context) -> list[str]:
         return [context.topic]
 
     def with_default(page: int = 100) -> list[str]:
         return [str(page)]
 
+    def with_two(ctx: Context, again: Context) -> list[str]:
+        return [ctx.topic, again.topic]
+
     def with_payload(slice: Slice) -> list[str]:
         return [slice.shard]
 
     app.fanout("one", "work", every="1h")(with_context)
     app.fanout("two", "work", every="1h")(with_default)
-    with pytest.raises(errors.BadSignature, match="takes no parameter, or `ctx`"):
+    with pytest.raises(errors.BadSignature, match=r"takes nothing, or some of `ctx`, `topic: str` and `work: str"):
         app.fanout("three", "work", every="1h")(with_payload)
+    with pytest.raises(errors.BadSignature, match="takes nothing, or some of"):
+        app.fanout("three", "work", every="1h")(with_two)
     with pytest.raises(errors.BadSignature, match="goes above a function"):
         app.fanout("four", "work", every="1h")("tenants")  # type: ignore[arg-type]
 

@@ -39,6 +39,17 @@ def test_it_is_renewed_when_at_most_three_fifths_of_its_time_have_passed() -> No
     assert len(set(moments)) > 100, "with jitter"
 
 
+def test_it_is_renewed_after_the_share_that_was_asked_for() -> None:
+    hands = clock()
+    holding = Holding(Hold("reports", 7, "one"), TTL, 0.0, hands, renew_after=0.2)
+    first = holding.renew_at
+
+    holding.renewed(sent=5.0)
+
+    assert 0.18 * 30 <= first <= 0.2 * 30
+    assert 5 + 0.18 * 30 <= holding.renew_at <= 5 + 0.2 * 30
+
+
 def test_a_renewal_counts_from_when_it_was_sent() -> None:
     hands = clock()
     holding = held(hands)

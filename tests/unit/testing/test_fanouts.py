@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from mainspring import NO_RETRY, Cancel, Context, Mainspring, Slice, Snooze, Testing, errors
+from mainspring import NO_RETRY, Cancel, Context, Mainspring, SeekResult, Slice, Snooze, Testing, errors
 from mainspring.app.fanout import coordinator
+from mainspring.app.fanout import fanouts as operating
 from tests.unit.testing.hours import HOUR, NOON
 
 
@@ -123,6 +124,88 @@ async def test_policies_are_followed_from_the_next_window_on(app: Mainspring) ->
     assert [shard for shard, _, _ in last] == ["a", "b", "c"]
     assert runs[::-1][:2] == ["3 slices", "1 slice; skipped: 1 disabled, 1 early"]
     assert audit[-1] == ("ann", "fanout edit", "etl|payments", "every=3h")
+
+
+async def test_a_shard_whose_cursor_is_moved_back_covers_the_time_since(app: Mainspring) -> None:
+    etl = Etl(app)
+    with app.testing(start=NOON) as kit:
+        await kit.advance("2h")
+        etl.told()
+        moved = await app.fanouts.seek("etl", "payments", "b", to=NOON, by="ann", reason="bad rates")
+        [line] = [each for each in await app.audit() if each.action == "fanout seek"]
+        await kit.advance("1h")
+        third = etl.told()
+        everything = await app.fanouts.seek("etl", "payments", to=None)
+        await kit.advance("1h")
+        fourth = etl.told()
+
+    windows = [NOON + n * HOUR for n in range(5)]
+    assert (moved, everything) == (SeekResult(1), SeekResult(3))
+    assert (line.by, line.subject, line.detail) == ("ann", "etl|payments|b", f"to {NOON.isoformat()}: bad rates")
+    assert third == [("a", windows[3], windows[2]), ("b", windows[3], NOON), ("c", windows[3], windows[2])]
+    assert fourth == [(shard, windows[4], None) for shard in "abc"]
+
+
+async def test_a_cursor_is_moved_only_where_there_is_one_and_to_an_instant(app: Mainspring) -> None:
+    Etl(app)
+    with app.testing(start=NOON):
+        with pytest.raises(errors.BadOption, match="there is no fan-out 'etl refunds'"):
+            await app.fanouts.seek("etl", "refunds", to=None)
+        with pytest.raises(errors.BadOption, match="to='yesterday' must be an aware datetime"):
+            await app.fanouts.seek("etl", "payments", to="yesterday")  # type: ignore[arg-type]
+        assert await app.fanouts.seek("etl", "payments", "no such shard", to=NOON) == SeekResult()
+
+
+async def test_cursors_are_moved_a_page_at_a_time_and_audited_once(
+    app: Mainspring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Etl(app, shards=("a", "b", "c", "d", "e"))
+    with app.testing(start=NOON) as kit:
+        await kit.advance("1h")
+        monkeypatch.setattr(operating, "CHUNK", 2)
+
+        moved = await app.fanouts.seek("etl", "payments", to=NOON)
+
+        lines = [each.subject for each in await app.audit() if each.action == "fanout seek"]
+    assert (moved, lines) == (SeekResult(5), ["etl|payments"])
+
+
+async def test_windows_follow_a_cron_and_each_shard_rests_for_the_least_time_between(app: Mainspring) -> None:
+    seen: list[datetime] = []
+
+    @app.fanout("etl", "rates", cron="0 * * * *", every="2h", jitter="0s")
+    def banks() -> list[str]:
+        return ["a"]
+
+    @banks.slices()
+    async def load(each: Slice) -> None:
+        seen.append(each.window)
+
+    with app.testing(start=NOON) as kit:
+        await kit.advance("4h")
+        view = await app.fanouts.get("etl", "rates")
+        await app.fanouts.edit("etl", "rates", every="0s")
+        await kit.advance("1h")
+
+    assert view is not None
+    assert (view.every, view.rhythm) == (2 * HOUR, "0 * * * *")
+    assert seen == [NOON + HOUR, NOON + 3 * HOUR, NOON + 5 * HOUR]
+
+
+async def test_one_planner_serves_several_works_by_what_it_is_told(app: Mainspring, kit: Testing) -> None:
+    told: list[tuple[str, str | None]] = []
+
+    def shards(topic: str, *, work: str | None, ctx: Context) -> list[str]:
+        told.append((topic, work))
+        return [f"{work}-{ctx.scheduled_for:%H}"]
+
+    for work in ("payments", "refunds"):
+        app.fanout("etl", work, every="1h")(shards)
+        await app.fanouts.run("etl", work)
+    cursors = [each.shard for work in ("payments", "refunds") for each in await app.fanouts.cursors("etl", work)]
+
+    assert told == [("etl", "payments"), ("etl", "refunds")]
+    assert cursors == [f"payments-{kit.now:%H}", f"refunds-{kit.now:%H}"]
 
 
 async def test_a_shard_that_is_named_twice_gets_one_slice(app: Mainspring, monkeypatch: pytest.MonkeyPatch) -> None:

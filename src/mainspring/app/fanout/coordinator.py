@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Literal, TypeVar
 
@@ -132,7 +132,8 @@ class _Drafting:
         self.skipped.clear()
         due: list[Planning] = []
         for each in candidates:
-            why = skipped(each, request.window, any_time=request.by_hand and request.shard is not None)
+            any_time = request.by_hand and request.shard is not None
+            why = skipped(each, request.window, request.declared.every, any_time=any_time)
             if why is None:
                 due.append(Planning(each.work, each.shard, self._draft(each)))
             else:
@@ -161,17 +162,19 @@ class _Drafting:
         )
 
 
-def skipped(candidate: Candidate, window: datetime, *, any_time: bool = False) -> Skipped | None:
-    """Return why this shard gets no slice; None: it is due."""
+def skipped(
+    candidate: Candidate, window: datetime, every: timedelta | None = None, *, any_time: bool = False
+) -> Skipped | None:
+    """Return why this shard gets no slice; None: it is due. ``every`` is the least time between two, by the code."""
     policy, completed, planned = candidate.policy, candidate.completed, candidate.planned
     if policy.enabled is False:
         return "disabled"
     if (planned is not None and planned >= window) or (completed is not None and completed >= window):
         return "planned"
-    # A slice that has advanced its cursor is done, though its message may not be settled yet.
-    if candidate.unfinished and planned is not None and (completed is None or completed < planned):
+    if candidate.is_unfinished:
         return "unfinished"
-    if policy.every and completed is not None and window - completed < policy.every and not any_time:
+    least = every if policy.every is None else policy.every
+    if least and completed is not None and window - completed < least and not any_time:
         return "early"
     return None
 
@@ -184,7 +187,7 @@ async def _chunks(request: PlanRequest, *, threaded: bool) -> AsyncGenerator[lis
     thread = _PlannerThread(threaded=threaded)
     answer: Any = None
     try:
-        answer = await thread(lambda: request.declared.call(request.ctx))
+        answer = await thread(lambda: request.declared.call(request.ctx, request.work))
         answer = await answer if inspect.isawaitable(answer) else answer
         if hasattr(answer, "__aiter__"):
             async with aclosing(answer) if hasattr(answer, "aclose") else nullcontext():

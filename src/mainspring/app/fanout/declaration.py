@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Optional, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 Named = tuple[str, str]
 """(work, shard), as yielded by a planner, checked."""
+Argument = tuple[str | None, Literal["ctx", "topic", "work"]]
+"""What a planner is passed, and the name of its parameter where it is not passed by position."""
 _LONGEST = 80
 """The longest topic or work: both are part of topics, groups and leases."""
 
@@ -44,10 +46,13 @@ class FanoutDeclaration:
     work: str | None
     """None: the planner yields works."""
     planner: Callable[..., Any]
-    takes_context: bool
+    takes: tuple[Argument, ...]
+    """What the planner is called with."""
     rhythm: str
     jitter: timedelta
     ttl: timedelta
+    every: timedelta | None = None
+    """The least time between two windows of a shard; None: every window."""
 
     @property
     def shown(self) -> str:
@@ -82,9 +87,11 @@ class FanoutDeclaration:
         """Whether the planner runs on the loop; a plain one may block."""
         return inspect.iscoroutinefunction(self.planner) or inspect.isasyncgenfunction(self.planner)
 
-    def call(self, ctx: Context) -> Any:
-        """Call the planner."""
-        return self.planner(ctx) if self.takes_context else self.planner()
+    def call(self, ctx: Context, work: str | None) -> Any:
+        """Call the planner. ``work`` is the only one to plan; None: all that it yields."""
+        values = {"ctx": ctx, "topic": self.topic, "work": work}
+        args = [values[takes] for name, takes in self.takes if name is None]
+        return self.planner(*args, **{name: values[takes] for name, takes in self.takes if name is not None})
 
     def read(self, named: object) -> Named:
         """Return (work, shard) of a yielded value. Raises BadOption."""
@@ -151,22 +158,38 @@ def check_part(value: object, option: str) -> str:
     return name
 
 
-def takes_context(planner: Any) -> bool:
-    """Return whether the planner takes its context. Raises BadSignature for other parameters."""
+def read_arguments(planner: Any) -> tuple[Argument, ...]:
+    """Return what the planner takes: its context, the topic, the work. Raises BadSignature for other parameters."""
     if not inspect.isroutine(planner):
         raise BadSignature(f"@app.fanout(…) goes above a function that yields shards, not {planner!r}")
     name = handler_name(planner)
     parameters = list(inspect.signature(planner).parameters.values())
     rest = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     free = [each for each in parameters if each.default is each.empty and each.kind not in rest]
-    if not free:
-        return False
-    [first, *more] = free
-    annotation = resolve(first, planner, name)
-    is_context = annotation is Context or (annotation is first.empty and first.name == "ctx")
-    if more or not is_context or first.kind is first.KEYWORD_ONLY:
-        raise BadSignature(f"the planner {name} takes no parameter, or `ctx`: give others a default")
-    return True
+    found = [_argument(each, planner, name) for each in free]
+    if len(set(found)) < len(found):
+        raise _bad_planner(name)
+    by_name = [each.name if each.kind is each.KEYWORD_ONLY else None for each in free]
+    return tuple(zip(by_name, found, strict=True))
+
+
+def _argument(parameter: inspect.Parameter, planner: Any, name: str) -> Literal["ctx", "topic", "work"]:
+    annotation = resolve(parameter, planner, name)
+    bare = annotation is parameter.empty
+    if annotation is Context or (bare and parameter.name == "ctx"):
+        return "ctx"
+    if parameter.name == "topic" and (bare or annotation is str):
+        return "topic"
+    if parameter.name == "work" and (bare or annotation in (str, str | None, Optional[str])):  # noqa: UP045
+        return "work"
+    raise _bad_planner(name)
+
+
+def _bad_planner(name: str) -> BadSignature:
+    return BadSignature(
+        f"the planner {name} takes nothing, or some of `ctx`, `topic: str` and `work: str | None`: give other "
+        "parameters a default"
+    )
 
 
 P = ParamSpec("P")
@@ -182,9 +205,9 @@ class FanoutOptions(TypedDict, total=False):
     """Options of ``@app.fanout(topic, work_key, …)``; None is the same as omitting an option."""
 
     cron: str | None
-    """When a window begins, as a cron expression; either this or ``every``."""
+    """When a window begins, as a cron expression."""
     every: Duration | None
-    """How long a window is, as in "15m"."""
+    """How long a window is, as in "15m"; with ``cron``, the least time between two windows of a shard."""
     timezone: str | ZoneInfo | None
     """The time zone of the cron expression ["UTC"]."""
     jitter: Duration | None
@@ -295,13 +318,15 @@ class FanoutCode:
         check_part(topic, "topic")
         if work is not None:
             check_part(work, "work_key")
-        rhythm = _rhythm(options)
-        jitter = length(_given(options, "jitter", _jitter(options.get("every"))), "jitter")
+        rhythm, least = _rhythm(options)
+        jitter = length(
+            _given(options, "jitter", _jitter(None if options.get("cron") else options.get("every"))), "jitter"
+        )
         ttl = length(_given(options, "lease", "30s"), "lease", least=_LEAST_LEASE)
 
         def register(planner: Any) -> Any:
             plain = planner.function if isinstance(planner, Fanout) else planner
-            declared = FanoutDeclaration(topic, work, plain, takes_context(plain), str(rhythm), jitter, ttl)
+            declared = FanoutDeclaration(topic, work, plain, read_arguments(plain), str(rhythm), jitter, ttl, least)
             self._add(declared, rhythm, options)
             return Fanout(plain, declared, self)
 
@@ -368,15 +393,15 @@ class FanoutCode:
         return coordinate
 
 
-def _rhythm(options: FanoutOptions) -> Any:
+def _rhythm(options: FanoutOptions) -> tuple[Any, timedelta | None]:
+    """Return the rhythm of windows, and the least time between two of a shard."""
     cron, period = options.get("cron"), options.get("every")
-    if (cron is None) == (period is None):
-        how = "both were given" if cron is not None else "neither was given"
-        raise BadOption(f"@app.fanout(…) takes cron='0 2 * * *' or every='15m': {how}")
+    if cron is not None:
+        return cron, None if period is None else length(period, "every")
     if period is None:
-        return cron
+        raise BadOption("@app.fanout(…) takes cron='0 2 * * *', every='15m' or both: neither was given")
     try:
-        return every(period)
+        return every(period), None
     except ValueError as error:
         raise BadOption(f"every={period!r}: {error}") from None
 

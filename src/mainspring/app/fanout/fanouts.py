@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -11,17 +11,28 @@ from uuid import uuid4
 from mainspring.app.blocking import Face, Renamed, blocking
 from mainspring.app.connection import Connection
 from mainspring.app.consume.context import Context, Publishing
-from mainspring.app.fanout.coordinator import Coordinator, PlannedWindow
+from mainspring.app.fanout.coordinator import CHUNK, Coordinator, PlannedWindow
 from mainspring.app.fanout.declaration import FanoutCode, FanoutDeclaration, PlanRequest, schedule_name
 from mainspring.app.lease.leases import Wait
+from mainspring.app.message.envelope import instant
 from mainspring.app.names import check_name
 from mainspring.app.options import flag, length, unknown
 from mainspring.app.page import Name, Page, Paging, listing
 from mainspring.model.errors import BadOption
-from mainspring.model.fanout import EVERYTHING, CursorTally, CursorView, FanoutPolicy, FanoutPolicyView, summed
+from mainspring.model.fanout import (
+    EVERYTHING,
+    CursorTally,
+    CursorView,
+    FanoutPolicy,
+    FanoutPolicyView,
+    SeekResult,
+    subject,
+    summed,
+)
 from mainspring.model.message import Delivery, Draft, unstored
 from mainspring.model.schedule import Note
 from mainspring.runtime.handler import Handler, Run
+from mainspring.storage.contract import Storage
 from mainspring.timing.backoff import NO_RETRY
 from mainspring.timing.duration import Duration, spell
 
@@ -68,6 +79,7 @@ class FanoutView:
 Views = list[FanoutView]
 Cursors = Page[CursorView]
 Policies = Page[FanoutPolicyView]
+Names = list[str]
 
 
 class Fanouts(Renamed):
@@ -165,6 +177,34 @@ class Fanouts(Renamed):
         note = Note(by, "fanout edit", detail)
         return await storage.fanouts.edit(topic, work, _shard(shard), policy, note)
 
+    async def seek(
+        self,
+        topic: str,
+        work: str,
+        shard: str | None = None,
+        *,
+        to: datetime | None,
+        reason: str = "",
+        by: str = "app",
+    ) -> SeekResult:
+        """Move the cursor of a shard, or of every shard of the work, to a window, back or ahead; None is the start.
+
+        The next window then covers the time from there. A shard whose slice is unfinished stays where it is, and is
+        counted: cancel the slice first. The audit log records it with ``by``.
+        """
+        window = None if to is None else instant(to, "to")
+        storage = await self._connection.storage("app.fanouts.seek()")
+        detail = "to the start" if window is None else f"to {window.isoformat()}"
+        note = Note(by, "fanout seek", f"{detail}: {reason}" if reason else detail)
+        about, consumer = subject(topic, work, shard), self._code.consumers(topic).get(work)
+        total = SeekResult()
+        async for shards in _pages(storage, topic, work, shard):
+            noted = None if total.moved else note  # once, with the first that moves
+            total += await storage.fanouts.seek(topic, work, shards, window, consumer, noted, about)
+        if total == SeekResult() and await self.get(topic, work) is None:
+            raise no_fanout(topic, work, await self.list())
+        return total
+
     async def reset(self, topic: str, work: str, shard: str | None = None, *, by: str = "app") -> bool:
         """Remove the ``edit`` of the shard, or of the whole work. False: there was none."""
         storage = await self._connection.storage("app.fanouts.reset()")
@@ -218,11 +258,22 @@ class Fanouts(Renamed):
             schedule is not None and schedule.state in ("paused", "frozen"),
             None if schedule is None else schedule.next_at,
             set_now.enabled is not False,
-            set_now.every or None,
+            (set_now.every if set_now.every is not None or declared is None else declared.every) or None,
             set_now.jitter if set_now.jitter is not None or declared is None else declared.jitter,
             lease.holder if lease is not None and lease.state == "held" else None,
             *(() if tally is None else (tally.shards, tally.last_window, tally.completed, tally.behind, tally.oldest)),
         )
+
+
+async def _pages(storage: Storage, topic: str, work: str, shard: str | None) -> AsyncIterator[Names]:
+    """Yield the shards of a work in pages, or the only one."""
+    if shard is not None:
+        yield [check_name(shard, "shard")]
+        return
+    after: str | None = None
+    while rows := await storage.fanouts.cursors(topic, work, after, CHUNK):
+        after = rows[-1].shard
+        yield [each.shard for each in rows]
 
 
 def no_fanout(topic: str, work: str | None, views: Views) -> BadOption:
@@ -262,5 +313,6 @@ class SyncFanouts(Face[Fanouts]):
     cursors: Final = blocking(Fanouts.cursors)
     policies: Final = blocking(Fanouts.policies)
     edit: Final = blocking(Fanouts.edit)
+    seek: Final = blocking(Fanouts.seek)
     reset: Final = blocking(Fanouts.reset)
     run: Final = blocking(Fanouts.run)

@@ -11,7 +11,7 @@ import secrets
 import socket
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Final, Literal, TypeVar
@@ -19,13 +19,13 @@ from typing import Final, Literal, TypeVar
 from mainspring.app.blocking import Face, blocking
 from mainspring.app.connection import Connection
 from mainspring.app.lease.lease import Guard, Lease, SyncGuard, SyncLease
-from mainspring.app.names import check_group
+from mainspring.app.names import check_group, check_name
 from mainspring.app.options import length
 from mainspring.app.page import Name, Page, Paging, listing
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import BadOption, LeaseHeld, NotOpen, StorageUnavailable
 from mainspring.model.lease import Hold, LeaseTrouble, LeaseView
-from mainspring.runtime.lease_keeper import Holding, LeaseKeeper, Return
+from mainspring.runtime.lease_keeper import RENEWED_AFTER, Holding, LeaseKeeper, Return
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.measures import Meters
@@ -43,6 +43,8 @@ PAGES: Paging[LeaseView, str] = Paging("app.leases.list()", lambda lease: lease.
 _logger = logging.getLogger("mainspring.leases")
 _LEAST = timedelta(seconds=1)
 """Below that, an ordinary pause of the database would lose leases that are in use."""
+_EARLIEST, _LATEST = 0.1, 0.9
+"""The shares of its ttl after which a lease may be renewed."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 """Seconds between two attempts to acquire: they double, with jitter. A rejected one only reads."""
 
@@ -53,8 +55,14 @@ class LeaseRequest:
 
     name: str
     ttl: timedelta
+    holder: str
+    renew_after: float = RENEWED_AFTER
     wait: timedelta | None = None
     for_ever: bool = False
+
+    def unique(self) -> LeaseRequest:
+        """Return it for one acquisition, under a holder of its own: only a repeated request finds its own row."""
+        return replace(self, holder=f"{self.holder}:{secrets.token_hex(8)}")
 
 
 class Leases:
@@ -66,17 +74,28 @@ class Leases:
 
     # --- holding -------------------------------------------------------------------------------------------
 
-    def hold(self, name: str, ttl: Duration = "30s", *, wait: Wait = None) -> AbstractAsyncContextManager[Lease, None]:
+    def hold(
+        self,
+        name: str,
+        ttl: Duration = "30s",
+        *,
+        wait: Wait = None,
+        holder: str | None = None,
+        renew_after: float = RENEWED_AFTER,
+    ) -> AbstractAsyncContextManager[Lease, None]:
         """Hold the lease for the length of a block: ``async with app.leases.hold("reports") as lease:``.
 
         Raises LeaseHeld if another holder has it, at once, or after ``wait``; True waits for ever. It lasts for ``ttl``
-        after every renewal, and is renewed in time. When it is lost the block is cancelled and raises LeaseLost.
+        after every renewal, and is renewed in time, after the share ``renew_after`` of it. When it is lost the block is
+        cancelled and raises LeaseLost. ``holder`` is the name shown to others [host and process].
         """
-        return Guard(self._operations, self._operations.request(name, ttl, wait))
+        return Guard(self._operations, self._operations.request(name, ttl, wait, holder, renew_after))
 
-    async def acquire(self, name: str, ttl: Duration = "30s") -> Lease | None:
+    async def acquire(
+        self, name: str, ttl: Duration = "30s", *, holder: str | None = None, renew_after: float = RENEWED_AFTER
+    ) -> Lease | None:
         """Acquire the lease, for a manual release; None if it is held."""
-        request = self._operations.request(name, ttl, None)
+        request = self._operations.request(name, ttl, None, holder, renew_after)
         holding = await self._operations.acquire(request, "app.leases.acquire()")
         return None if holding is None else Lease(holding, self._operations)
 
@@ -113,16 +132,22 @@ class LeaseOperations:
         self.clock: Clock = clock
         self.keeping: LeaseRenewal = LeaseRenewal(connection, clock, meters)
 
-    def request(self, name: str, ttl: Duration, wait: Wait) -> LeaseRequest:
+    def request(self, name: str, ttl: Duration, wait: Wait, holder: str | None, renew_after: float) -> LeaseRequest:
         """Return the checked arguments; raises BadOption."""
         checked = check_lease(name)
         span = length(ttl, "ttl", least=_LEAST)
         patience = None if wait is None or isinstance(wait, bool) else length(wait, "wait")
-        return LeaseRequest(checked, span, patience, wait is True)
+        if not isinstance(renew_after, float) or not _EARLIEST <= renew_after <= _LATEST:
+            raise BadOption(
+                f"renew_after={renew_after!r} is the share of the ttl after which it is renewed: write a number from "
+                f"{_EARLIEST} to {_LATEST}"
+            )
+        named = f"{socket.gethostname()[:60]}:{os.getpid()}" if holder is None else check_name(holder, "holder")
+        return LeaseRequest(checked, span, named, renew_after, patience, wait is True)
 
     async def take(self, request: LeaseRequest, call: str) -> Holding:
         """Acquire it, waiting as requested. Raises LeaseHeld."""
-        holder = _holder()
+        request = request.unique()
         until = self.clock.elapsed() + (request.wait or timedelta()).total_seconds()
         pause, unknown = _FIRST_PAUSE, False
         while True:
@@ -130,7 +155,7 @@ class LeaseOperations:
             # In a test time stands still during the wait, and so does the holder.
             last = (left <= 0 and not request.for_ever) or self.connection.stand_in is not None
             try:
-                holding, unknown = await self.attempt(request, holder, call, last=last), False
+                holding, unknown = await self.attempt(request, call, last=last), False
             except StorageUnavailable:
                 if last:
                     raise
@@ -146,30 +171,31 @@ class LeaseOperations:
             except asyncio.CancelledError:
                 if unknown:
                     with contextlib.suppress(NotOpen):  # closing the app has stopped the keeper
-                        self.keeping.forget(request, holder, await self.connection.storage("app.leases.hold()"))
+                        self.keeping.forget(request, await self.connection.storage("app.leases.hold()"))
                 raise
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def acquire(self, request: LeaseRequest, call: str) -> Holding | None:
         """Try to acquire it once; None: it is held."""
-        holding = await self.attempt(request, _holder(), call)
+        holding = await self.attempt(request.unique(), call)
         if holding is None:
             self._meters.leases("refused")
         return holding
 
-    async def attempt(self, request: LeaseRequest, holder: str, call: str, *, last: bool = True) -> Holding | None:
+    async def attempt(self, request: LeaseRequest, call: str, *, last: bool = True) -> Holding | None:
         """Try to acquire it now. If the result is unknown, and this was the last attempt, release it."""
         storage = await self.connection.storage(call)
         sent = self.clock.elapsed()
         try:
-            granted = await storage.leases.acquire(request.name, holder, request.ttl)
+            granted = await storage.leases.acquire(request.name, request.holder, request.ttl)
         except (asyncio.CancelledError, StorageUnavailable) as error:
             if last or isinstance(error, asyncio.CancelledError):
-                self.keeping.forget(request, holder, storage)
+                self.keeping.forget(request, storage)
             raise
         if granted is None:
             return None
-        holding = Holding(Hold(request.name, granted.epoch, holder), request.ttl, sent, self.clock)
+        hold = Hold(request.name, granted.epoch, request.holder)
+        holding = Holding(hold, request.ttl, sent, self.clock, request.renew_after)
         self._meters.leases("acquired")
         self.keeping.keep(holding, storage)
         return holding
@@ -182,11 +208,6 @@ class LeaseOperations:
             _logger.debug("the holder of lease %r is unknown: %s", request.name, error)
         holder = found.holder if found is not None and found.state == "held" else None
         return LeaseHeld(request.name, holder, None if request.wait is None else spell(request.wait))
-
-
-def _holder() -> str:
-    """Return a name unique to the acquisition: only a repeated request finds its own row."""
-    return f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(8)}"
 
 
 def check_lease(name: object) -> str:
@@ -204,14 +225,25 @@ class SyncLeases(Face[Leases]):
     get: Final = blocking(Leases.get)
     release: Final = blocking(Leases.release)
 
-    def hold(self, name: str, ttl: Duration = "30s", *, wait: Wait = None) -> AbstractContextManager[SyncLease, None]:
+    def hold(
+        self,
+        name: str,
+        ttl: Duration = "30s",
+        *,
+        wait: Wait = None,
+        holder: str | None = None,
+        renew_after: float = RENEWED_AFTER,
+    ) -> AbstractContextManager[SyncLease, None]:
         """Hold the lease for the length of a block: ``with app.sync.leases.hold("reports") as lease:``."""
-        return SyncGuard(self._operations, self._operations.request(name, ttl, wait), self._background)
+        request = self._operations.request(name, ttl, wait, holder, renew_after)
+        return SyncGuard(self._operations, request, self._background)
 
-    def acquire(self, name: str, ttl: Duration = "30s") -> SyncLease | None:
+    def acquire(
+        self, name: str, ttl: Duration = "30s", *, holder: str | None = None, renew_after: float = RENEWED_AFTER
+    ) -> SyncLease | None:
         """Acquire the lease, for a manual release; None if it is held."""
-        operations = self._operations
-        request, call = operations.request(name, ttl, None), "app.sync.leases.acquire()"
+        operations, call = self._operations, "app.sync.leases.acquire()"
+        request = operations.request(name, ttl, None, holder, renew_after)
         holding = self._wait_for(lambda: operations.acquire(request, call), "acquire(…)")
         return None if holding is None else SyncLease(Lease(holding, operations), self._background)
 
@@ -252,11 +284,11 @@ class LeaseRenewal:
             until = self._clock.elapsed() + holding.renewal.ttl.total_seconds()
             self._here.give_back(Return(holding.hold.name, holding.hold.holder, until, holding.hold.epoch))
 
-    def forget(self, request: LeaseRequest, holder: str, storage: Storage) -> None:
+    def forget(self, request: LeaseRequest, storage: Storage) -> None:
         """Release it in the background, if it was acquired at all."""
         if self._connection.stand_in is None:
             until = self._clock.elapsed() + request.ttl.total_seconds()
-            self._of(storage).give_back(Return(request.name, holder, until))
+            self._of(storage).give_back(Return(request.name, request.holder, until))
 
     @property
     def held(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from msgspec import Struct
 
@@ -10,8 +11,8 @@ from mainspring.app.fanout.coordinator import PlannedWindow
 from mainspring.app.fanout.fanouts import FanoutView
 from mainspring.dashboard.api.views import Rows, RowsPage
 from mainspring.dashboard.responses import shown
-from mainspring.dashboard.route import Call, Length, Name, Nothing, PageQuery, Params, Topic, get, length, post
-from mainspring.model.fanout import CursorView, FanoutPolicy
+from mainspring.dashboard.route import Call, Length, Name, Nothing, PageQuery, Params, Reason, Topic, get, length, post
+from mainspring.model.fanout import CursorView, FanoutPolicy, SeekResult
 
 
 class FanoutList(Rows[FanoutView], frozen=True):
@@ -51,6 +52,13 @@ class EditFanout(ResetFanout, frozen=True):
     every: Length | None = None
     jitter: Length | None = None
     enabled: bool | None = None
+
+
+class SeekFanout(ResetFanout, frozen=True):
+    """A work, or one shard of it, whose cursor to move to a window; without one, to the start."""
+
+    to: datetime | None = None
+    reason: Reason = ""
 
 
 class RunFanout(Params, frozen=True):
@@ -98,6 +106,13 @@ async def reset(call: Call, params: ResetFanout) -> PolicyReset:
     return PolicyReset(await call.app.fanouts.reset(params.topic, params.work, params.shard, by=call.by))
 
 
+async def seek(call: Call, params: SeekFanout) -> SeekResult:
+    """Move the cursor of a shard, or of every shard of a work."""
+    return await call.app.fanouts.seek(
+        params.topic, params.work, params.shard, to=params.to, reason=params.reason, by=call.by
+    )
+
+
 async def run(call: Call, params: RunFanout) -> PlannedWindow:
     """Plan a work or a shard now, in this process."""
     return await call.app.fanouts.run(params.topic, params.work, params.shard, by=call.by)
@@ -108,5 +123,6 @@ ROUTES = (
     get("/api/fanouts/cursors", cursors, "The progress of a work's shards"),
     post("/api/fanouts/edit", edit, "Set the planning policy of a work or a shard"),
     post("/api/fanouts/reset", reset, "Remove the planning policy of a work or a shard"),
+    post("/api/fanouts/seek", seek, "Move the cursor of a shard, or of every shard of a work"),
     post("/api/fanouts/run", run, "Plan a work or a shard now"),
 )

@@ -6,7 +6,16 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from mainspring.model.fanout import Batch, Choose, CursorKey, CursorTally, CursorView, FanoutPolicy, FanoutPolicyView
+from mainspring.model.fanout import (
+    Batch,
+    Choose,
+    CursorKey,
+    CursorTally,
+    CursorView,
+    FanoutPolicy,
+    FanoutPolicyView,
+    SeekResult,
+)
 from mainspring.model.inbox import Admission, AdmitStatus, InboxFilter, InboxKey, InboxView, MarkStatus
 from mainspring.model.lease import Granted, LeaseView, Renewal, Renewed
 from mainspring.model.message import Published
@@ -165,7 +174,7 @@ class Leases(Protocol):
 class Fanouts(Protocol):
     """Cursors, the progress of each shard; and policies, how shards are planned.
 
-    A cursor never goes back, neither the window that is planned nor the one that is completed.
+    A cursor never goes back by itself, neither the window that is planned nor the one that is completed.
     """
 
     async def plan(self, batch: Batch, choose: Choose) -> Published | None:
@@ -178,6 +187,22 @@ class Fanouts(Protocol):
 
     async def advance(self, key: CursorKey, window: datetime) -> bool:
         """Record the window as completed. False: the cursor is there or beyond, or it was never planned."""
+        ...
+
+    async def seek(
+        self,
+        topic: str,
+        work: str,
+        shards: Sequence[str],
+        to: datetime | None,
+        consumer: str | None,
+        note: Note | None,
+        about: str,
+    ) -> SeekResult:
+        """Move the cursors of these shards by hand, back or ahead: ``to`` is planned and completed; None is the start.
+
+        One whose slice is unfinished for ``consumer`` (None: for any group) stays. The note is written if any moves.
+        """
         ...
 
     async def edit(self, topic: str, work: str, shard: str, policy: FanoutPolicy, note: Note) -> FanoutPolicy:

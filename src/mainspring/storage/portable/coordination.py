@@ -18,10 +18,12 @@ from mainspring.model.fanout import (
     CursorView,
     FanoutPolicy,
     FanoutPolicyView,
+    SeekResult,
 )
 from mainspring.model.inbox import InboxFilter, InboxKey, InboxView, MarkStatus
 from mainspring.model.lease import LeaseView
 from mainspring.model.message import Draft, Published
+from mainspring.model.schedule import Note
 from mainspring.storage.operation import operation
 from mainspring.storage.portable.dialect import SqlOperations
 from mainspring.storage.script import Row, Script
@@ -112,9 +114,39 @@ class SqlFanouts(SqlOperations):
     def _store(self, drafts: Sequence[Draft]) -> Script[Published]:
         """Publish the drafts."""
 
+    @operation("write")
+    def seek(
+        self,
+        topic: str,
+        work: str,
+        shards: Sequence[str],
+        to: datetime | None,
+        consumer: str | None,
+        note: Note | None,
+        about: str,
+    ) -> Script[SeekResult]:
+        named = sorted(set(shards))
+        at = yield from self._turn_clock()
+        busy = yield from self._busy(topic, [(work, shard) for shard in named], opens=True)
+        # Read under the lock: what plans these shards, or has planned them just now, holds it too.
+        asked = self._values.rows([(work, shard, consumer) for shard in named], 3)
+        found = yield self._sql("fanout_candidates", topic, *asked, self._values.span(SEEN_EVERY), at)
+        free = [each for row in found if ((each := self._candidate(row)).work, each.shard) not in busy]
+        moving = [each.shard for each in free if not each.is_unfinished]
+        texts = self._values.texts(moving)
+        rows = yield self._sql("fanout_seek", topic, work, texts, self._values.instant(to), at)
+        if note is not None and rows:
+            yield self._note(at, note, about)
+        return SeekResult(len(rows), len(free) - len(moving), len(busy))
+
     @abstractmethod
-    def _busy(self, topic: str, shards: Sequence[tuple[str, str]]) -> Script[set[tuple[str, str]]]:
-        """Lock the cursors of these, as (work, shard), and return those that another session has locked."""
+    def _busy(
+        self, topic: str, shards: Sequence[tuple[str, str]], *, opens: bool = False
+    ) -> Script[set[tuple[str, str]]]:
+        """Lock the cursors of these, as (work, shard), and return those that another session has locked.
+
+        ``opens``: as the first statement of the transaction.
+        """
 
     @abstractmethod
     def _record_planned(

@@ -133,8 +133,11 @@ class PostgresFanouts(SqlFanouts, PostgresOperations):
     def _store(self, drafts: Sequence[Draft]) -> Script[Published]:
         return self._mailbox.publish.script(drafts)
 
-    def _busy(self, topic: str, shards: Sequence[tuple[str, str]]) -> Script[set[tuple[str, str]]]:
-        return {(work, shard) for work, shard in (yield self._sql("fanout_busy", topic, *columns(shards, 2)))}
+    def _busy(
+        self, topic: str, shards: Sequence[tuple[str, str]], *, opens: bool = False
+    ) -> Script[set[tuple[str, str]]]:
+        statement = self._sql.opening if opens else self._sql
+        return {(work, shard) for work, shard in (yield statement("fanout_busy", topic, *columns(shards, 2)))}
 
     def _record_planned(
         self, topic: str, slices: Sequence[tuple[str, str, UUID]], window: datetime, at: Now

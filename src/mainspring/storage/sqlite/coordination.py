@@ -184,6 +184,8 @@ class SqliteFanouts(SqlFanouts, SqliteOperations):
         self,
         topic: str,  # noqa: ARG002 - a writer has the whole file, so no row is ever locked
         shards: Sequence[tuple[str, str]],  # noqa: ARG002
+        *,
+        opens: bool = False,  # noqa: ARG002
     ) -> Script[set[tuple[str, str]]]:
         yield from ()
         return set()

@@ -18,6 +18,20 @@ WHERE topic = $1 AND work = $2 AND shard > coalesce($3::text, '')
 ORDER BY shard
 LIMIT $4
 
+-- name: fanout_seek
+-- $1 topic, $2 work, $3 shards, $4 window: null for the start; $5 now. Returns one row for each that was moved. Only an operator
+-- moves a cursor back (invariant 18), and only here.
+UPDATE mainspring.fanout_cursor
+SET
+    completed = $4::timestamptz,
+    completed_at = CASE WHEN $4::timestamptz IS NOT NULL THEN NOW($5) END,
+    planned = $4::timestamptz,
+    planned_at = CASE WHEN $4::timestamptz IS NOT NULL THEN NOW($5) END,
+    seen_at = NOW($5),
+    slice_id = NULL
+WHERE topic = $1 AND work = $2 AND shard IN (SELECT s.value FROM EACH($3::text[], s))
+RETURNING 1
+
 -- name: fanout_policies
 -- $1 topic, $2 work, $3 after which shard: may be null; $4 limit. Columns in the order of model.fanout.PolicyView, its
 -- policy in three.
