@@ -40,6 +40,7 @@ check: $(READY) ## lint, format, types, public types, import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(CODE)
 	$(INSIDE) pyright --verifytypes mainspring --ignoreexternal
+	$(INSIDE) pyright tests/unit/app/test_typed_face.py
 	$(BIN)/lint-imports
 
 mutants: $(READY) ## break the rules that matter one by one: the tests must notice (ARGS="--only lease")

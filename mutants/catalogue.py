@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutants import delivery, health, limits, messages, people, primitives, robustness, schedules
+from mutants import delivery, first_steps, health, limits, messages, people, primitives, robustness, schedules
 from mutants.mutant import Mutant
 
 MUTANTS: list[Mutant] = [
@@ -14,4 +14,5 @@ MUTANTS: list[Mutant] = [
     *robustness.MUTANTS,
     *people.MUTANTS,
     *health.MUTANTS,
+    *first_steps.MUTANTS,
 ]

@@ -110,7 +110,9 @@ async def search(
     text: Annotated[str | None, Parameter(name="TEXT")] = None,
     /,
     *,
-    correlation: Annotated[str | None, Parameter(name=["--correlation", "-c"], metavar="ID")] = None,
+    correlation: Annotated[
+        str | None, Parameter(name=["--correlation", "--correlation-id", "-c"], metavar="ID")
+    ] = None,
     key: OfKey = None,
     topic: OfTopic = None,
     group: OfGroup = None,

@@ -43,6 +43,8 @@ def test_every_value_is_shown_with_its_source(shell: Shell) -> None:
         "grace": ("25s", "default"),
         "idle_poll": ("5s", "default"),
         "timeout": ("30m", "default"),
+        "recurring_timeout": ("12h", "default"),
+        "dead": ("latest", "default"),
         "keep": ("all", "argument"),
         "preset": ("development", "MAINSPRING_PRESET"),
         "pool_size": ("4", "default"),
@@ -356,3 +358,11 @@ def test_a_django_project_without_its_settings_is_told_how_to_name_them(shell: S
     assert _findings(imported, "application") == [
         ("error", f"importing spring failed: Misuse: {action} (spring.py:1)", "")
     ]
+
+
+def test_the_sum_of_all_extras_is_not_counted_as_one(shell: Shell) -> None:
+    found = next(each for each in shell("doctor", "--json").json["findings"] if each["about"] == "installation")
+
+    extras = re.split("with |without |, ", found["summary"])
+    assert "cli" in extras
+    assert "all" not in extras

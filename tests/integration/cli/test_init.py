@@ -32,12 +32,13 @@ def test_the_project_handles_its_first_message_without_another_option(project: S
     assert written.code == 0, written.err
 
     with project.started("worker") as worker:
-        groups = line_with(worker, "groups")
+        groups, schedules = line_with(worker, "groups"), line_with(worker, "schedules")
         project("publish", "orders.placed", '{"order_id": 7, "total": 9.5}')
         handled = line_with(worker, "receipt")
         assert stop(worker).code == 0
 
     assert "send_receipt (orders.placed)" in groups
+    assert "report (every 1m)" in schedules
     assert handled == "receipt for order 7, attempt 1\n"
     assert project("doctor").code == 0
     assert (project.directory / "corner_shop.db").exists()

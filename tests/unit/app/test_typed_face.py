@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Any, assert_type
 
 import pytest
+from sqlalchemy import URL, make_url
 
-from mainspring import Context, Mainspring, Receipt
+from mainspring import Context, Mainspring, Receipt, RetryPolicy, exponential, intervals, proportional
 from mainspring.model.errors import BadOption
 
 app = Mainspring("memory://")
@@ -60,3 +61,23 @@ def test_a_decorated_type_and_a_decorated_function_stay_what_they_are() -> None:
     assert_type(plain({"a": 1}), int)
     assert plain(value={"a": 1}) == 1
     assert plain.__name__ == "plain"
+
+
+def test_one_class_of_errors_needs_no_tuple() -> None:
+    assert_type(exponential("1s", retry_on=ConnectionError), RetryPolicy)
+    assert exponential(retry_on=ConnectionError).retry_on == (ConnectionError,)
+    assert intervals("5s", 60, give_up_on=KeyError).give_up_on == (KeyError,)
+    assert proportional(0.1, retry_on=(OSError, KeyError)).retry_on == (OSError, KeyError)
+
+    with pytest.raises(TypeError, match="write attempts=5"):
+        exponential(max_attempts=5)  # type: ignore[call-arg]
+
+
+def test_the_url_of_an_engine_is_a_url() -> None:
+    url = URL.create("postgresql+psycopg", "ann", "p@ss/w:rd", "db", 5433, "shop")
+
+    opened = Mainspring(url, name="shop")
+
+    assert repr(opened) == "<Mainspring 'shop' on postgresql+psycopg://ann@db:5433/shop>"
+    assert opened._address.target == "postgresql://ann:p%40ss%2Fw%3Ard@db:5433/shop"
+    assert repr(Mainspring(lambda: make_url("sqlite+aiosqlite:///shop.db"))) == "<Mainspring 'app' on shop.db>"

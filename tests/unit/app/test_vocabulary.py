@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -198,13 +197,3 @@ async def test_an_outcome_that_is_raised_fails_with_what_to_write() -> None:
         "outcome is returned, not raised, so write `return Snooze(…)`",
         "outcome is returned, not raised, so write `return Cancel(…)`",
     ]
-
-
-def test_a_bare_class_of_errors_is_one_kind_of_errors() -> None:
-    # As the pages write it, without an ignore: mypy checks this file.
-    assert exponential(retry_on=ConnectionError).retry_on == (ConnectionError,)
-    assert intervals("5s", give_up_on=KeyError).give_up_on == (KeyError,)
-    assert proportional(0.1, retry_on=(OSError, TimeoutError)).budget is None
-    assert exponential("1s", attempts=3).next_delay(
-        1, since_due=timedelta(), original_delay=timedelta(), chance=0.5
-    ) == timedelta(seconds=1)

@@ -79,6 +79,7 @@ def of_installation() -> Symptom:
         needs = requires("mainspring") or []
     except PackageNotFoundError:
         return Symptom("installation", "note", "mainspring is not installed as a package", "pip install mainspring")
+    extras = [extra for extra in extras if "mainspring" not in needs_of(extra, needs)]  # `all` is the sum of the others
     there = [extra for extra in extras if all(map(_is_installed, needs_of(extra, needs)))]
     absent = [extra for extra in extras if extra not in there]
     parts = [f"mainspring {version('mainspring')} on Python {platform.python_version()}"]
