@@ -148,3 +148,36 @@ async def test_a_schedule_is_shown_with_how_long_its_runs_take() -> None:
     assert (before["measured"], before["run"]) == (0, {"p50": None, "p95": None, "p99": None})
     assert after["measured"] == 3
     assert 0 <= after["run"]["p50"] <= after["run"]["p95"] <= after["run"]["p99"]
+
+
+async def test_how_its_runs_go_is_set_by_create_and_by_alter_and_its_secrets_are_masked(scene: Scene) -> None:
+    runs = {
+        "headers": {"token": "hush", "reason": "nightly"},
+        "key": "k",
+        "correlation_id": "c",
+        "retry": {"kind": "exponential", "first": "1s", "attempts": 3},
+        "timeout": "90s",
+        "dead": "all",
+        "then": "ship",
+        "failed": "ship",
+        "only_if": "queue empty",
+    }
+    await _changed(scene, "/api/schedules/create", {"name": "one", "rhythm": "every 1h", "consumer": "ship", **runs})
+    await _changed(scene, "/api/schedules/create", {"name": "two", "rhythm": "every 1h", "consumer": "ship"})
+
+    await _changed(scene, "/api/schedules/alter", {"name": "two", **runs})
+
+    one, two = await scene.app.schedules.get("one"), await scene.app.schedules.get("two")
+    assert one is not None
+    assert two is not None
+    assert set(runs) <= {*one.defined}
+    assert set(runs) == {*two.edited}
+    for each in (one, two):
+        assert (each.key, each.correlation_id, each.timeout, each.dead) == ("k", "c", timedelta(seconds=90), "all")
+        assert (each.then, each.failed, each.only_if) == ("ship", "ship", "queue empty")
+    async with scene.operator() as client:
+        shown = (await client.get("/api/schedule", params={"name": "one"})).json()["schedule"]["headers"]
+        listed = (await client.get("/api/schedules")).json()["rows"]
+    assert shown == {"token": "•••", "reason": "nightly"}
+    assert {each["headers"].get("token") for each in listed} == {"•••", None}
+    await _changed(scene, "/api/schedules/alter", {"name": "two", "headers": shown}, 422)

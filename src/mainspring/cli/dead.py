@@ -64,11 +64,12 @@ _COLUMNS: Columns[DeliveryView] = (
     Column("topic", lambda each: each.topic, elastic=True, spare=True),
     Column("died", lambda each: each.buried_at, right=True),
     Column("attempts", lambda each: each.attempt, right=True, spare=True),
-    Column("repeats", lambda each: f"{each.repeats:,}" if each.repeats else "", right=True),
     Column("error", lambda each: first_line(each.error), elastic=True),
     Column("kind", lambda each: each.kind, spare=True),
     Column("payload", lambda each: each.preview, elastic=True, spare=True),
 )
+_REPEATS: Column[DeliveryView] = Column("repeats", lambda each: f"{each.repeats:,}", right=True)
+"""How many each has replaced: shown where one of them has."""
 _CAUSE_COLUMNS: Columns[CauseView] = (
     Column("cause", lambda each: each.fingerprint or "(unknown)"),
     Column("group", lambda each: each.group, elastic=True),
@@ -92,7 +93,8 @@ async def list_(
     async with target.opened() as opened:
         found = await opened.dead.list(**filters.options, cursor=cursor, limit=limit)
     empty = "No dead letters." if filters == UNFILTERED and cursor is None else NO_MATCH
-    if print_list(_COLUMNS, found, json=json, empty=empty):
+    repeated = (_REPEATS,) if any(each.repeats for each in found) else ()
+    if print_list((*_COLUMNS, *repeated), found, json=json, empty=empty):
         print_line(f"Next: mainspring dead show ID{target.typed}, then dead revive or dead discard", style="dim")
 
 

@@ -162,3 +162,25 @@ def test_on_postgresql_they_are_listed_and_steered_alike(
         ("tick", "paused"),
         ("unlucky", "active"),
     ]
+
+
+def test_how_its_runs_go_is_altered_and_shown(timed: Shell) -> None:
+    app = ("--app", "clockwork:app")
+    options = ("--retry", "5s, 1m", "--timeout", "none", "--headers", '{"a": "b"}', "--only-if", "queue empty")
+    altered, shown, undone = timed.several(
+        ("schedules", "alter", "daily_report", *options, *app, "--json"),
+        ("schedules", "show", "daily_report", *app),
+        ("schedules", "alter", "daily_report", *(f"--reset={each}" for each in _RUNS), *app, "--json"),
+    )
+
+    schedule = altered.json["schedule"]
+    assert schedule["retry"] == {"kind": "intervals", "waits": [5.0, 60.0], "jitter": 0.0}
+    assert (schedule["untimed"], schedule["headers"], schedule["only_if"]) == (True, {"a": "b"}, "queue empty")
+    facts = {tuple(line.split()[:2]): line for line in shown.out.splitlines() if line.split()}
+    assert ("timeout", "none") in facts
+    assert ("headers", "a=b") in facts
+    assert ("dead", "of") in facts
+    assert undone.json["schedule"]["edited"] == []
+
+
+_RUNS = ("retry", "timeout", "headers", "only-if")
