@@ -87,7 +87,7 @@ async def test_a_claim_that_another_has_taken_writes_nothing(storage: Storage, v
     copy = await the_copy(storage, held.message_id)
     assert (copy.state, copy.held_by, copy.due_at) == ("running", "node-2", NOON + MINUTE + HOLD)
     assert (copy.attempt, copy.deaths) == (2, 0)
-    assert await statuses(storage, held.message_id) == []
+    assert await statuses(storage, held.message_id) == ["lost"]
     assert await settle(storage, taken, DONE, owner="node-2") == Settled()
 
 
@@ -191,4 +191,5 @@ async def test_an_old_and_a_new_claim_of_one_delivery_in_one_batch_do_not_mix(
     assert answer == Settled(lost=frozenset({old.claim}))
     copy = await the_copy(storage, old.message_id)
     assert (copy.state, copy.attempt, copy.due_at) == ("scheduled", 2, NOON + 2 * MINUTE)
-    assert [run.error for run in (await found(storage, old.message_id)).runs] == ["mine"]
+    lost, run = (await found(storage, old.message_id)).runs
+    assert (lost.status, run.status, run.error) == ("lost", "failed", "mine")

@@ -34,7 +34,7 @@ from tests.contract.acting import (
 )
 from tests.contract.scheduling import keep, schedule
 
-PLAIN = Retention()
+PLAIN = Retention(repeats=HOUR)
 
 
 async def prune_at(storage: Storage, after: timedelta, retention: Retention = PLAIN) -> Pruned:

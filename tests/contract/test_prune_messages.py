@@ -8,7 +8,7 @@ from mainspring.model.verdict import DONE, Settlement
 from mainspring.storage.contract import Storage
 from tests.contract.acting import HOUR, NOW, WORKER, claim, draft, publish, turn
 
-PLAIN = Retention()
+PLAIN = Retention(repeats=HOUR)
 BATCHES = 3
 
 

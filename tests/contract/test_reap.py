@@ -3,10 +3,14 @@
 import pytest
 
 from mainspring.model.limits import Limits, Rate
-from mainspring.model.message import Delivery, Priority
-from mainspring.model.verdict import Release, Retry, Snooze, Verdict
+from mainspring.model.message import Delivery, Keep, Priority
+from mainspring.model.retention import Retention
+from mainspring.model.search import Filter
+from mainspring.model.verdict import DONE, Release, Retry, Snooze, Verdict
+from mainspring.model.worker import holder
 from mainspring.storage.contract import Storage
 from tests.contract.acting import (
+    DAY,
     HOLD,
     HOUR,
     MINUTE,
@@ -20,6 +24,7 @@ from tests.contract.acting import (
     declare,
     draft,
     failure,
+    found,
     hold_one,
     publish,
     reap,
@@ -45,6 +50,68 @@ async def test_a_lapsed_claim_is_reaped_as_a_suspect_under_a_new_epoch(storage: 
     assert reaped.scheduled_for == reaped.published_at == NOON
     copy = await the_copy(storage, held.message_id)
     assert (copy.held_by, copy.due_at, copy.state) == ("node-2", NOON + MINUTE + HOLD, "running")
+
+
+@pytest.mark.psycopg
+@pytest.mark.parametrize("limits", [None, Limits(rate=Rate(10, MINUTE))])
+async def test_a_claim_that_lapsed_leaves_a_run_with_its_holder_and_its_beginning(
+    storage: Storage, limits: Limits | None
+) -> None:
+    dead = holder("node-1", "0123456789abcdef")
+    await publish(storage, draft(group="mailer", delay=SECOND))
+    turn(storage, SECOND)
+    held = await claim_one(storage, owner=dead)
+    turn(storage, 20 * SECOND)
+    await storage.mailbox.extend([held.claim], dead, HOLD)
+
+    turn(storage, MINUTE)
+    taken = (
+        await reap(storage, owner="node-2")
+        if limits is None
+        else await storage.mailbox.reap_limited("mailer", limits, "node-2", HOLD)
+    )
+    assert taken is not None
+    turn(storage, 2 * MINUTE)
+    assert await reap(storage, owner="node-3") is not None
+
+    lost, again = (await found(storage, held.message_id)).runs
+    assert (lost.status, lost.group, lost.topic) == ("lost", "mailer", "orders.placed")
+    assert (lost.attempt, lost.node) == (1, "node-1")
+    assert (lost.started_at, lost.finished_at) == (NOON + SECOND, NOON + MINUTE)
+    assert (lost.kind, lost.traceback, lost.source, lost.scheduled_for) == (None, None, "deferred", NOON + SECOND)
+    assert lost.error is not None
+    assert lost.error.startswith("its claim lapsed")
+    assert (again.attempt, again.node, again.started_at, again.finished_at) == (
+        2, "node-2", NOON + MINUTE, NOON + 2 * MINUTE,
+    )  # fmt: skip
+
+
+async def test_a_claim_that_was_handed_back_leaves_no_run_and_the_next_one_begins_anew(storage: Storage) -> None:
+    await settle(storage, await hold_one(storage), Release(MINUTE))
+    turn(storage, MINUTE)
+    held = await claim_one(storage)
+    turn(storage, HOUR)
+    await reap(storage)
+
+    (lost,) = (await found(storage, held.message_id)).runs
+
+    assert (lost.attempt, lost.started_at) == (1, NOON + MINUTE)
+
+
+@pytest.mark.parametrize(("keep", "left"), [("failures", ["lost"]), ("none", [])])
+async def test_a_lost_run_is_kept_and_pruned_as_one_that_failed(storage: Storage, keep: Keep, left: list[str]) -> None:
+    await hold_one(storage)
+    turn(storage, MINUTE)
+    taken = await reap(storage)
+    assert taken is not None
+
+    assert [run.status for run in await storage.ledger.failures(10)] == ["lost"]
+    await settle(storage, taken, DONE, keep=keep)
+
+    assert [run.status for run in await storage.ledger.failures(10)] == left
+    assert [view.attempt for view in (await storage.ledger.browse(Filter("done"))).rows] == [2 if left else 1]
+    turn(storage, 31 * DAY)
+    assert (await storage.upkeep.prune(Retention(), 10)).runs == len(left)
 
 
 async def test_a_claim_lapses_at_its_very_end(storage: Storage) -> None:

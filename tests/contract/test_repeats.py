@@ -31,7 +31,7 @@ from tests.contract.acting import (
 )
 
 pytestmark = pytest.mark.psycopg
-PLAIN = Retention()
+PLAIN = Retention(repeats=HOUR)
 
 
 async def prune_at(storage: Storage, after: timedelta, retention: Retention = PLAIN) -> Pruned:
@@ -181,7 +181,7 @@ async def test_a_dead_letter_of_one_group_keeps_the_message_of_both(storage: Sto
 
 async def test_a_discarded_dead_letter_frees_its_message_an_hour_later(storage: Storage) -> None:
     buried = await bury_one(storage)
-    no_history = Retention(failures=timedelta())
+    no_history = Retention(repeats=HOUR, failures=timedelta())
     turn(storage, DAY)
     await storage.controls.discard(DeadSelection(), "ann", 10)
 

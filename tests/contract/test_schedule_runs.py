@@ -232,8 +232,9 @@ async def test_a_reaped_run_is_of_the_schedule(storage: Storage) -> None:
 
     await settle(storage, reaped, Bury(failure(kind="poison")))
 
-    (run,) = await of_schedule(storage)
+    run, lost = await of_schedule(storage)
     assert (run.status, run.kind, run.source) == ("dead", "poison", "schedule")
+    assert (lost.status, lost.kind, lost.source, lost.scheduled_for) == ("lost", None, "schedule", NOON)
 
 
 @pytest.mark.psycopg

@@ -31,7 +31,7 @@ from tests.contract.acting import (
 )
 from tests.contract.uniqueness import OTHER, publish, stored
 
-PLAIN = Retention()
+PLAIN = Retention(repeats=HOUR)
 
 
 @pytest.mark.parametrize("scope", ["pending", "running", MINUTE])

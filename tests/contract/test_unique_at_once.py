@@ -29,7 +29,7 @@ from tests.contract.uniqueness import publish, stored
 
 pytestmark = pytest.mark.psycopg
 
-PLAIN = Retention()
+PLAIN = Retention(repeats=HOUR)
 
 
 @pytest.mark.parametrize("scope", ["pending", "running", MINUTE])

@@ -38,6 +38,7 @@ def message(found: MessageView | None) -> Alike:
         headers=dict(found.headers),
         deliveries=tuple(sorted((_view(view) for view in found.deliveries), key=lambda view: view.group)),
         runs=tuple(sorted((_run(run) for run in found.runs), key=lambda run: run.group)),
+        done=tuple(sorted((_view(view) for view in found.done), key=repr)),
     )
 
 

@@ -104,6 +104,7 @@ async def test_a_claim_that_is_lost_or_cancelled_is_its_own_affair(stage: Stage)
 
     assert (left.message_id, left.held_by) == (lost.delivery.message_id, "another")
     assert {run.message_id: run.status for run in await stage.runs()} == {
+        lost.delivery.message_id: "lost",
         asked.delivery.message_id: "cancelled",
         kept.delivery.message_id: "done",
     }

@@ -65,7 +65,7 @@ async def test_messages_are_pruned_at_once_to_the_last_batch(
     monkeypatch.setattr("mainspring.runtime.janitor._PRUNE_BATCH", 5)
     storage, clock = MemoryStorage(), HandClock(NOON)
     storage.now = NOON
-    keeps_house = pruning(storage, clock, Retention(done=None))
+    keeps_house = pruning(storage, clock, Retention(repeats=HOUR, done=None))
     for _ in range(4):
         await storage.mailbox.publish([Draft(uuid4(), "a.b", b"", group="mail") for _ in range(3)])
         held = await storage.mailbox.claim([ClaimRequest("mail", 10, ALL_LEVELS)], "node", HOUR)

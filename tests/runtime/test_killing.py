@@ -88,4 +88,5 @@ async def test_a_lost_claim_kills_the_process_and_writes_nothing(stage: Stage, t
         await stage.until(lambda: not lives(pid))
         [delivery] = await stage.browse("running")
 
-    assert (delivery.held_by, await stage.runs()) == ("another", [])
+    [lost] = await stage.runs()
+    assert (delivery.held_by, lost.status, lost.attempt) == ("another", "lost", 1)

@@ -192,7 +192,13 @@ async def test_a_suspect_that_dies_too_often_is_buried_unread(stage: Stage) -> N
         await stage.until(stage.empty)
 
     [dead] = await stage.browse("dead")
-    [run] = await stage.runs()
+    *lost, run = await stage.runs()
+    assert [(each.status, each.attempt, each.node) for each in lost] == [
+        ("lost", 1, "first to die"),
+        ("lost", 2, "next to die"),
+        ("lost", 3, "next to die"),
+        ("lost", 4, "next to die"),
+    ]
     assert (stage.calls, dead.deaths, run.kind) == ([], 3, "poison")
     assert dead.error == "3 worker processes died while holding it; its payload was not decoded again"
 

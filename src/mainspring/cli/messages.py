@@ -44,13 +44,14 @@ OfKind = Annotated[Kind | None, Parameter(help="Only those delivered at once, de
 
 
 def _due(each: DeliveryView) -> datetime | None:
-    return each.buried_at if each.state == "dead" else each.due_at
+    """When it is due, or when it has ended."""
+    return each.finished_at or each.buried_at or each.due_at
 
 
 def _note(each: DeliveryView) -> str | None:
     if each.cancel_asked:
         return "asked to stop"
-    return first_line(each.error) or progress_of(each) or each.held_by
+    return first_line(each.error) or progress_of(each) or each.held_by or each.node
 
 
 _COLUMNS: Columns[DeliveryView] = (
@@ -244,7 +245,7 @@ def _nothing(state: str, typed: str) -> str:
         case "live":
             return f"Nothing is waiting or running. To publish: mainspring publish orders.placed '{{\"id\": 1}}'{typed}"
         case "done":
-            return "No finished runs are kept. The option keep='all' of an app or a consumer keeps them."
+            return "Nothing was handled within a day (retention.repeats), and no runs are kept for longer (keep='all')."
         case "dead":
             return "No dead letters."
         case _:
@@ -291,8 +292,9 @@ def _print_deliveries(message: MessageView) -> None:
         Column("due", _due, right=True),
         Column("priority", lambda each: Priority(each.priority).name.lower()),
         Column("kind", lambda each: each.kind),
+        Column("worker", lambda each: each.held_by or each.node, elastic=True, spare=True),
     )
-    if not print_list(columns, message.deliveries, empty="none left: every group has settled it"):
+    if not print_list(columns, [*message.deliveries, *message.done], empty="none left: every group has settled it"):
         return
     for each in message.deliveries:
         if progress := progress_of(each):

@@ -37,8 +37,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 class Retention:
     """How long ended records are kept. None keeps them for ever."""
 
-    repeats: timedelta = timedelta(hours=1)
-    """How long after its end a message's id is still known as a duplicate."""
+    repeats: timedelta = timedelta(days=1)
+    """How long after its end a message is kept: found as done, and its id known as a duplicate."""
     done: timedelta | None = timedelta(days=7)
     """Runs that succeeded or were snoozed or cancelled, if they were kept at all; and schedules of one instant."""
     failures: timedelta | None = timedelta(days=30)

@@ -36,8 +36,8 @@ class Filter:
     ``live`` is scheduled, ready, running and lapsed together. ``retrying`` are those that have failed and wait for
     their next attempt, due or not: they are also scheduled or ready.
 
-    Newest first; ``before`` is where the previous page ended. ``done`` and ``cancelled`` are read from the kept runs,
-    whose ids replace ``seq`` there.
+    Newest first; ``before`` is where the previous page ended. ``cancelled`` is read from the kept runs, whose ids
+    replace ``seq`` there; ``done`` from the batches of what was handled, then from the kept runs that are in none.
     """
 
     state: SearchState = "live"

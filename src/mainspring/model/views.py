@@ -16,7 +16,8 @@ State = Literal["scheduled", "ready", "running", "lapsed", "done", "dead", "canc
 Kind = Literal["immediate", "delayed", "recurring"]
 """How a message came to be due: when it was published, later, or as an occurrence of a schedule."""
 
-RunStatus = Status
+RunStatus = Status | Literal["lost"]
+"""How a run ended. ``lost``: its claim lapsed, because its worker died, froze or lost the database."""
 
 Source = Literal["message", "deferred", "schedule", "manual", "offline"]
 """The origin of a run: a message, a deferred one, an occurrence, a manual request, or an occurrence during an outage of
@@ -61,6 +62,10 @@ class DeliveryView:
     """How many dead letters of earlier occurrences of its schedule this one has replaced."""
     preview: str | None = None
     """The beginning of the payload as text, its secrets masked; None where lists do not read payloads."""
+    finished_at: datetime | None = None
+    """When it was done or cancelled; None in every other state."""
+    node: str | None = None
+    """The worker that has done it, or had it in hand when it was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,10 @@ def run_times(lengths: Sequence[timedelta]) -> RunTimes | None:
 
 @dataclass(frozen=True, slots=True)
 class MessageView:
-    """A stored message, its deliveries that are not yet done, and the runs that were kept (oldest first)."""
+    """A stored message, its deliveries that are not yet done, the runs that were kept, and what is done.
+
+    Runs and what is done are oldest first.
+    """
 
     id: UUID
     topic: str
@@ -126,6 +134,8 @@ class MessageView:
     """The dead letter that it was revived from, with another payload."""
     replaced_by: tuple[UUID, ...] = ()
     """The messages that it was revived as, each with another payload, oldest first."""
+    done: tuple[DeliveryView, ...] = ()
+    """Its deliveries that were handled: by which group, when and by which worker, whether or not a run was kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def test_every_value_is_shown_with_its_source(shell: Shell) -> None:
         "version": ("0", "default"),
         "durable": ("false", "MAINSPRING_DURABLE"),
         "tracing": ("auto", "default"),
-        "retention.repeats": ("1h", "default"),
+        "retention.repeats": ("1d", "default"),
         "retention.done": ("1d", "preset development"),
         "retention.failures": ("30d", "default"),
         "retention.dead": ("90d", "mainspring.toml:4"),

@@ -17,7 +17,7 @@ def test_what_is_older_goes_and_is_counted(stocked: Shell) -> None:
     assert "successful runs after 7d, failed runs after 30d, dead letters after 0s" in asked.complaint
     assert (counts["dead letters"], counts["parked messages"]) == (2, 1)
     assert counts["runs"] >= 3
-    assert "1h" in purged.out.splitlines()[1]
+    assert "1d" in purged.out.splitlines()[1]
     assert again.json["dead"] == 0
     assert stocked("dead", "list", "--json").json == []
 

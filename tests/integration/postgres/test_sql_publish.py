@@ -174,7 +174,7 @@ async def test_an_id_is_refused_until_its_hour_is_over_and_then_stored_anew(
     call(client, postgres_schema, TOPIC, "2", message_id=identity)
     within = await claim(storage)
     storage.now = datetime.now(UTC) + timedelta(hours=2)
-    await storage.upkeep.prune(Retention(), 100)
+    await storage.upkeep.prune(Retention(repeats=timedelta(hours=1)), 100)
     storage.now = None
     call(client, postgres_schema, TOPIC, "3", message_id=identity)
 

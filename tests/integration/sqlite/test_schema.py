@@ -29,6 +29,10 @@ ALL = [
     "0015_roster",
     "0016_declarations",
     "0017_keyless",
+    "0018_correlation",
+    "0019_repeats",
+    "0020_declared_schedules",
+    "0021_history",
 ]
 SHAPE = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY type, name"
 

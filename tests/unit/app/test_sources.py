@@ -108,7 +108,7 @@ CASES = {
     "version": Case(0, "5", 5, "6", 6, "7", 7, {"version": 8}, 8),
     "durable": Case(False, "true", True, "false", False, "yes", True, {"durable": False}, False),
     "tracing": Case(None, "true", True, "false", False, "yes", True, {"tracing": False}, False),
-    "retention.repeats": _short("repeats", HOUR),
+    "retention.repeats": _short("repeats", DAY),
     "retention.done": _kept("done", 7 * DAY, DAY),
     "retention.failures": _kept("failures", 30 * DAY),
     "retention.dead": _kept("dead", None),

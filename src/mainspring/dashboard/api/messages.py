@@ -100,7 +100,7 @@ class MessageKey(Params, frozen=True):
 
 
 class Message(Struct, frozen=True):
-    """A message, its unfinished deliveries, and its kept runs, oldest first."""
+    """A message, its unfinished deliveries, its kept runs and what is done, oldest first."""
 
     id: UUID
     topic: str
@@ -119,6 +119,8 @@ class Message(Struct, frozen=True):
     """The dead letter that it was revived from, with another payload."""
     replaced_by: Sequence[UUID]
     """The messages that it was revived as, each with another payload."""
+    done: Sequence[DeliveryView]
+    """Its deliveries that were handled, whether or not a run was kept."""
     chain: Chain
 
 

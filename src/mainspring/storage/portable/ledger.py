@@ -11,12 +11,13 @@ from uuid import UUID
 
 from mainspring.model.join import Follower, JoinView
 from mainspring.model.measures import SPANS, Sums, What
-from mainspring.model.message import REPLACES_HEADER
+from mainspring.model.message import REPLACES_HEADER, Priority
 from mainspring.model.search import CAUSES_SCAN, Causes, Chain, Filter, Link, Matches
 from mainspring.model.views import (
     AuditView,
     DeliveryView,
     GroupView,
+    Kind,
     MessageView,
     Roster,
     RunTimes,
@@ -28,7 +29,7 @@ from mainspring.model.worker import shown
 from mainspring.storage.codec.formats import preview
 from mainspring.storage.operation import operation
 from mainspring.storage.portable.dialect import SqlOperations, read_mapping
-from mainspring.storage.portable.search import Search, browse, causes, source_of
+from mainspring.storage.portable.search import Search, causes, handled, searched
 from mainspring.storage.script import Row, Script
 
 _LAST_ID = UUID(int=2**128 - 1)
@@ -41,8 +42,7 @@ class SqlLedger(SqlOperations):
     @operation("read")
     def browse(self, filter: Filter) -> Script[Matches]:
         at = yield from self._read_clock()
-        search = Search(self._sql, self._values, self._found, at)
-        return (yield from browse(source_of(search, filter), filter))
+        return (yield from searched(self._search(at), filter))
 
     @operation("read")
     def causes(self, group: str | None, cap: int, limit: int, scan: int = CAUSES_SCAN) -> Script[Causes]:
@@ -73,14 +73,16 @@ class SqlLedger(SqlOperations):
             return None
         rows = yield self._sql("find_deliveries", key, at)
         deliveries = sorted(map(self._delivery, rows), key=lambda view: (view.state == "parked", view.seq))
-        runs = yield self._sql("find_runs", key)
+        runs = [self._view(RunView, row) for row in (yield self._sql("find_runs", key))]
+        listed = yield from handled(self._search(at), message_id, key)
         message = self._values.fields(MessageView, found[0])
         headers = {} if message[5] is None else read_mapping(message[5])
-        ends = (tuple(deliveries), tuple(self._view(RunView, row) for row in runs))
         replaces = message[7] if REPLACES_HEADER in headers else None
         rows = yield self._sql("find_replacements", key)
         replaced_by = tuple(self._values.fields(MessageView, row)[0] for row in rows)
-        return MessageView(*(*message[:5], headers, *message[6:], *ends, replaces, replaced_by))
+        done = _done(message[2], message[8], listed, runs)
+        ends = (tuple(deliveries), tuple(runs), replaces, replaced_by, done)
+        return MessageView(*(*message[:5], headers, *message[6:], *ends))
 
     @operation("read")
     def runs(
@@ -140,9 +142,14 @@ class SqlLedger(SqlOperations):
         rows = yield self._sql("audit", before, limit)
         return [self._view(AuditView, row) for row in rows]
 
+    def _search(self, at: Any) -> Search:
+        return Search(self._sql, self._values, self._found, at)
+
     def _delivery(self, row: Row) -> DeliveryView:
         """A delivery, its holder without the token of its start."""
         view = self._view(DeliveryView, row)
+        if view.node is not None:
+            return replace(view, node=shown(view.node))
         return view if view.held_by is None else replace(view, held_by=shown(view.held_by))
 
     def _found(self, row: Row) -> DeliveryView:
@@ -167,6 +174,29 @@ class SqlLedger(SqlOperations):
             WorkerView, row
         )
         return WorkerView(name, app, host, pid, tuple(groups), in_hand, bell, started, beat, tuple(tripped), *drained)
+
+
+def _done(
+    key: str | None, published_at: datetime, listed: Sequence[DeliveryView], runs: Sequence[RunView]
+) -> tuple[DeliveryView, ...]:
+    """All that is known to be done, by batches and by kept runs, each once, oldest first."""
+    known = {(view.group, view.finished_at) for view in listed}
+    kept = [
+        DeliveryView(
+            run.id, run.message_id, run.group, run.topic, key, "done", Priority.NORMAL, run.attempt, 0,
+            published_at, published_at, published_at, schedule=run.schedule, kind=_kind(run, published_at),
+            finished_at=run.finished_at, node=run.node,
+        )
+        for run in runs
+        if run.status == "done" and (run.group, run.finished_at) not in known
+    ]  # fmt: skip
+    return tuple(sorted([*kept, *listed], key=lambda view: (view.finished_at or published_at, view.seq)))
+
+
+def _kind(run: RunView, published_at: datetime) -> Kind:
+    if run.schedule is not None:
+        return "recurring"
+    return "delayed" if run.scheduled_for is not None and run.scheduled_for > published_at else "immediate"
 
 
 class SqlMeasures(SqlOperations):

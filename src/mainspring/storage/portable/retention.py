@@ -15,7 +15,10 @@ from mainspring.storage.patterns import is_wild, matches, specificity
 from mainspring.storage.portable.dialect import SqlOperations
 from mainspring.storage.script import Script
 
-STATUSES: dict[Kind, tuple[str, ...]] = {"done": ("done", "snoozed", "cancelled"), "failures": ("failed", "dead")}
+STATUSES: dict[Kind, tuple[str, ...]] = {
+    "done": ("done", "snoozed", "cancelled"),
+    "failures": ("failed", "dead", "lost"),
+}
 """The runs of each kind."""
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, assert_never
+from uuid import UUID
 
 from mainspring.model.search import Causes, CauseView, Filter, Matches
 from mainspring.model.views import DeliveryView
@@ -22,9 +23,13 @@ _STEP = 500
 _STRIDE = 50_000
 _READ = 10_000
 """How many rows that may match are read for one page: each has a message to search."""
+_BATCHES = 100_000
+"""How many batches, from its publishing on, are searched for a message; via_index_keyed shares them among several."""
 
 
-Of = Literal["live", "dead", "run", "parked"]
+HANDLED = 2**52
+"""Before every seq of an entry in a batch, and after every run: see ``PLACED``."""
+Of = Literal["live", "dead", "run", "parked", "handled"]
 """The kinds of sources."""
 Cause = tuple[str, str]
 """A group and a fingerprint."""
@@ -63,15 +68,41 @@ class Source(Protocol):
         ...
 
 
-def browse(source: Source, wanted: Filter) -> Script[Matches]:
+def searched(search: Search, wanted: Filter) -> Script[Matches]:
     """See ``Ledger.browse``.
+
+    What is done is listed in batches; after these come the runs that are in none, older ones or those of an outage.
+    """
+    kept = _source(search, wanted)
+    # An error is kept in runs only.
+    if wanted.state != "done" or wanted.error or (wanted.before is not None and wanted.before <= HANDLED):
+        return (yield from browse(kept, wanted))
+    if wanted.is_impossible:
+        return Matches()
+    reading = _Reading(_Handled(search, wanted, "handled"), wanted, _READ, wanted.weight)
+    listed = yield from _read(reading, wanted)
+    left = wanted.scan - listed.scanned
+    if listed.before is not None or left <= 0:
+        return replace(listed, before=listed.before or HANDLED)
+    reading.source = kept
+    both = yield from _read(reading, replace(wanted, before=HANDLED, scan=left))
+    return replace(both, scanned=listed.scanned + both.scanned)
+
+
+def browse(source: Source, wanted: Filter) -> Script[Matches]:
+    """Find what a source has."""
+    if wanted.is_impossible:
+        return Matches()
+    return (yield from _read(_Reading(source, wanted, _READ, wanted.weight), wanted))
+
+
+def _read(reading: _Reading, wanted: Filter) -> Script[Matches]:
+    """Find what the source has.
 
     Rare matches are gathered by an index and sorted. Frequent ones are found by a scan from the newest row on. Either
     way the number of rows is bounded, and the pages together have every match once.
     """
-    if wanted.is_impossible:
-        return Matches()
-    reading = _Reading(source, wanted, _READ, wanted.weight)
+    source = reading.source
     of_messages = wanted.key is not None or wanted.correlation_id is not None
     most = min(wanted.scan, MOST_SORTED_OF_KEY if of_messages else MOST_SORTED)
     gathering = source.via_index(most)
@@ -155,7 +186,17 @@ class Search:
     """The time as a parameter."""
 
 
-def source_of(search: Search, wanted: Filter) -> Source:
+def handled(search: Search, message_id: UUID, key: Any) -> Script[list[DeliveryView]]:
+    """Find the entries in batches about one message, which has this key as a parameter."""
+    found = yield search.statement("find_handled", key, _BATCHES)
+    if not found:
+        return []
+    source = _Handled(search, Filter("done"), "handled")
+    rows = yield source.read([seq for (seq,) in found], len(found))
+    return [view for view in map(source.view, rows) if view.message_id == message_id]
+
+
+def _source(search: Search, wanted: Filter) -> Source:
     """Return the source that the filter selects from."""
     match wanted.state:
         case "live" | "scheduled" | "ready" | "running" | "lapsed" | "retrying":
@@ -299,6 +340,21 @@ class _Ended(_Source):
     def _narrowed(self) -> tuple[Any, ...]:
         wanted = self.wanted
         return wanted.state, wanted.group, wanted.topic, self._error, wanted.kind
+
+
+class _Handled(_Source):
+    __slots__ = ()
+
+    def via_index(self, most: int) -> Statement | None:
+        return self._of_messages(most)
+
+    def scan_newest(self, before: int, count: int) -> Statement:
+        return self.search.statement("scan_handled", before, count, self.wanted.group, self.wanted.kind)
+
+    def read(self, seqs: list[int], limit: int) -> Statement:
+        wanted = self.wanted
+        named = (wanted.group, wanted.kind, wanted.topic, wanted.key)
+        return self._read("browse_handled", seqs, limit, *named, *self._published, *self._message)
 
 
 class _Parked(_Source):

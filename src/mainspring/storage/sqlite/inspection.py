@@ -24,6 +24,7 @@ _MEGABYTE = 1024 * 1024
 
 
 _MOVED = {
+    "delivery": ("claimed_at",),
     "dead": ("scheduled_for", "published_at", "buried_at"),
     "parked": ("parked_at",),
     "run": ("started_at", "finished_at", "scheduled_for"),

@@ -109,6 +109,12 @@ def taken(row: Row, at: int, claimed_at: datetime) -> Delivery:
     )
 
 
+def hold_lapsed(sql: Dialect, seq: int, owner: str, hold: timedelta, at: int) -> Script[None]:
+    """Take over a delivery whose claim has lapsed, and record the run that its holder does not."""
+    yield sql("reap_lost", seq, at, hold // _MICROSECOND)
+    yield sql("reap_hold", seq, owner, after(at, hold), at)
+
+
 def publish_unique(sql: Dialect, draft: Draft, key: UniqueKey) -> Script[Receipt]:
     """See ``Mailbox.publish_unique``. The clock's statement takes the write lock."""
     at = yield from sql.turn_clock()
@@ -201,9 +207,9 @@ class SqliteLimits(LimitDialect):
         until = after(at, self._hold)
         if lapsed:
             for each in held:
-                yield sql("reap_hold", each.id, self._owner, until)
+                yield from hold_lapsed(sql, each.id, self._owner, self._hold, at)
         else:
-            yield sql("claim_hold", numbers(each.id for each in held), self._owner, until)
+            yield sql("claim_hold", numbers(each.id for each in held), self._owner, until, at)
         yield from self._spend(held)
         return held
 
@@ -266,7 +272,7 @@ class SqliteMailbox(SqlLimits, SqliteOperations):
                 if not claimed:
                     yield from sql.mark_clock(at)
                 # Held at once, not at the end: the same level may be looked at again in this very call.
-                yield sql("claim_hold", numbers(row[0] for row in rows), owner, until)
+                yield sql("claim_hold", numbers(row[0] for row in rows), owner, until, at)
                 claimed += [taken(row, at, claimed_at) for row in rows]
                 room -= len(rows)
         return claimed
@@ -285,7 +291,7 @@ class SqliteMailbox(SqlLimits, SqliteOperations):
         if not rows:
             return None
         yield from sql.mark_clock(at)
-        yield sql("claim_hold", numbers([rows[0][0]]), owner, after(at, hold))
+        yield sql("claim_hold", numbers([rows[0][0]]), owner, after(at, hold), at)
         return taken(rows[0], at, instant(at))
 
     @operation("claim")
@@ -305,7 +311,7 @@ class SqliteMailbox(SqlLimits, SqliteOperations):
             return None
         yield from sql.mark_clock(at)
         ((*columns, suspect),) = rows
-        yield sql("reap_hold", columns[0], owner, after(at, hold))
+        yield from hold_lapsed(sql, columns[0], owner, hold, at)
         delivery = taken(columns, at, instant(at))
         return delivery._replace(deaths=delivery.deaths + suspect, suspect=True)
 

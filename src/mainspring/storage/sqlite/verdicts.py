@@ -16,7 +16,7 @@ from mainspring.storage.sqlite.publish import Ends, count_dropped
 from mainspring.storage.sqlite.values import after, before, numbers, storable
 
 _ASKED = "cancelled while running"
-_SEQ, _EPOCH, _HELD, _MESSAGE, _ATTEMPT, _CANCEL_ASKED, _JOIN = range(7)
+_SEQ, _EPOCH, _HELD, _MESSAGE, _ATTEMPT, _CANCEL_ASKED, _JOIN, _GROUP, _KIND = range(9)
 
 
 def cancel_deliveries(
@@ -49,7 +49,7 @@ def settle(sql: Dialect, settlements: Sequence[Settlement], owner: str) -> Scrip
     at = yield from sql.turn_clock()
     rows = yield sql("settle_read", numbers(settlement.claim.id for settlement in settlements))
     there = {row[_SEQ]: row for row in rows}
-    batch = _Batch(sql, at, shown(owner))
+    batch = _Batch(sql, at, owner)
     lost: set[Claim] = set()
     gone: set[Claim] = set()
     for settlement in settlements:
@@ -63,7 +63,7 @@ def settle(sql: Dialect, settlements: Sequence[Settlement], owner: str) -> Scrip
         elif row[_HELD] is None:
             gone.add(claim)
         elif keep == "failures" and type(verdict) is Done:
-            batch.remove(row, ends=True, done=True)
+            batch.remove(row, done=True)
         else:
             yield from batch.write(row, settlement)
     yield from batch.finish()
@@ -73,12 +73,13 @@ def settle(sql: Dialect, settlements: Sequence[Settlement], owner: str) -> Scrip
 class _Batch:
     """Writes the runs and moves one by one, and what is removed all together at the end."""
 
-    def __init__(self, sql: Dialect, at: int, node: str) -> None:
+    def __init__(self, sql: Dialect, at: int, owner: str) -> None:
         self._sql = sql
         self._at = at
-        self._node = node
+        self._owner = owner
         self._removed: list[int] = []
         self._ended: list[bytes] = []
+        self._handled: dict[tuple[str, str], list[bytes]] = {}
         self._members = Ends()
         self._due = False
         self._buried: dict[int, tuple[Failure, bool]] = {}
@@ -92,7 +93,7 @@ class _Batch:
                     yield from self._record(row, "done", took, output=output)
                 elif keep == "none" and row[_ATTEMPT] > 1:
                     yield self._sql("settle_forget", row[_MESSAGE], row[_SEQ])
-                self.remove(row, ends=True, done=True)
+                self.remove(row, done=True)
             case Retry(delay, failure):
                 # Whatever is to be kept: should it end as a dead letter, it has every error.
                 yield from self._record(row, "failed", took, failure)
@@ -107,18 +108,20 @@ class _Batch:
             case Bury(failure):
                 yield from self._record(row, "dead", took, failure)
                 self._buried[row[_SEQ]] = failure, settlement.replaces
-                self.remove(row, ends=False)
+                self.remove(row)
             case Cancel(reason):
                 yield from self._cancel(row, took, reason)
             case _:
                 assert_never(verdict)
 
-    def remove(self, row: Row, *, ends: bool, done: bool = False) -> None:
-        """Have the delivery deleted; ``ends``: the janitor examines its message later."""
+    def remove(self, row: Row, *, done: bool = False, ends: bool = False) -> None:
+        """Have the delivery deleted; the janitor examines its message later, if it is ``done`` or ``ends`` anyhow."""
         self._removed.append(row[_SEQ])
         if row[_JOIN] is not None:
             self._members.note(row[_JOIN], done=done)
-        if ends:
+        if done:
+            self._handled.setdefault((row[_GROUP], row[_KIND]), []).append(row[_MESSAGE])
+        elif ends:
             self._ended.append(row[_MESSAGE])
 
     def finish(self) -> Script[None]:
@@ -128,6 +131,8 @@ class _Batch:
             yield self._sql("delivery_delete", numbers(self._removed))
         if self._ended:
             yield self._sql("ended_add", self._at, 0, b"".join(dict.fromkeys(self._ended)))
+        for (group, kind), ids in self._handled.items():
+            yield self._sql("ended_handled", self._at, b"".join(ids), group, kind, self._owner)
         yield from self._members.count(self._sql)
         if self._due:
             yield self._sql("bell_ring")
@@ -172,4 +177,4 @@ class _Batch:
         if failure is not None:
             why = (failure.kind, storable(failure.error), storable(failure.traceback))
         started = before(self._at, took)
-        yield self._sql("settle_run", row[_SEQ], status, started, self._at, *why, storable(output), self._node)
+        yield self._sql("settle_run", row[_SEQ], status, started, self._at, *why, storable(output), shown(self._owner))

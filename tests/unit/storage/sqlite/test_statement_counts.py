@@ -161,9 +161,9 @@ def test_a_paused_group_is_not_scanned(mailbox: SqliteMailbox) -> None:
 def test_plain_successes_settle_in_three_statements_however_many(mailbox: SqliteMailbox, count: int) -> None:
     answers: dict[str, Sequence[Row]] = {
         **CLOCK,
-        "settle_read": [(seq, 1, "worker", MESSAGE.bytes, 1, 0, None) for seq in range(count)],
+        "settle_read": [(seq, 1, "worker", MESSAGE.bytes, 1, 0, None, "mailer", "immediate") for seq in range(count)],
         "delivery_delete": (),
-        "ended_add": (),
+        "ended_handled": (),
     }
     connection = Counting(answers)
 
@@ -173,14 +173,16 @@ def test_plain_successes_settle_in_three_statements_however_many(mailbox: Sqlite
 
     assert not settled.lost
     assert not settled.gone
-    assert connection.asked == ["clock_mark", "clock_read", "settle_read", "delivery_delete", "ended_add"]
+    assert connection.asked == ["clock_mark", "clock_read", "settle_read", "delivery_delete", "ended_handled"]
 
 
 def test_members_cost_one_statement_more_per_join(mailbox: SqliteMailbox) -> None:
     answers: dict[str, Sequence[Row]] = {
         **CLOCK,
-        "settle_read": [(seq, 1, "worker", MESSAGE.bytes, 1, 0, bytes([seq % 2] * 16)) for seq in range(10)],
-        **dict.fromkeys(("delivery_delete", "ended_add", "joint_count"), ()),
+        "settle_read": [
+            (seq, 1, "worker", MESSAGE.bytes, 1, 0, bytes([seq % 2] * 16), "mailer", "immediate") for seq in range(10)
+        ],
+        **dict.fromkeys(("delivery_delete", "ended_handled", "joint_count"), ()),
     }
     connection = Counting(answers)
 
@@ -189,7 +191,7 @@ def test_members_cost_one_statement_more_per_join(mailbox: SqliteMailbox) -> Non
         mailbox.settle.script([Settlement(Claim(seq, 1, MESSAGE), DONE, member=True) for seq in range(10)], "worker"),
     )
 
-    assert connection.asked[3:] == ["delivery_delete", "ended_add", "joint_count", "joint_count"]
+    assert connection.asked[3:] == ["delivery_delete", "ended_handled", "joint_count", "joint_count"]
 
 
 def test_other_verdicts_cost_two_statements_each_at_most(mailbox: SqliteMailbox) -> None:
@@ -197,8 +199,8 @@ def test_other_verdicts_cost_two_statements_each_at_most(mailbox: SqliteMailbox)
     verdicts: list[Verdict] = [retry, retry, Release(timedelta(seconds=1)), Done("42 rows")]
     answers: dict[str, Sequence[Row]] = {
         **CLOCK,
-        "settle_read": [(seq, 1, "worker", MESSAGE.bytes, 1, 0, None) for seq in range(4)],
-        **dict.fromkeys(("settle_run", "settle_back", "delivery_delete", "ended_add"), ()),
+        "settle_read": [(seq, 1, "worker", MESSAGE.bytes, 1, 0, None, "mailer", "immediate") for seq in range(4)],
+        **dict.fromkeys(("settle_run", "settle_back", "delivery_delete", "ended_handled"), ()),
     }
     connection = Counting(answers)
     settlements = [Settlement(Claim(seq, 1, MESSAGE), verdict, "all") for seq, verdict in enumerate(verdicts)]
@@ -211,14 +213,14 @@ def test_other_verdicts_cost_two_statements_each_at_most(mailbox: SqliteMailbox)
         "settle_back",
         "settle_run",
         "delivery_delete",
-        "ended_add",
+        "ended_handled",
     ]
 
 
 def test_what_is_handed_back_due_rings_the_bell_once(mailbox: SqliteMailbox) -> None:
     answers: dict[str, Sequence[Row]] = {
         **CLOCK,
-        "settle_read": [(seq, 1, "worker", MESSAGE.bytes, 1, 0, None) for seq in range(2)],
+        "settle_read": [(seq, 1, "worker", MESSAGE.bytes, 1, 0, None, "mailer", "immediate") for seq in range(2)],
         "settle_back": (),
         "bell_ring": (),
     }

@@ -181,6 +181,15 @@ FROM (
         ORDER BY finished_at DESC, id DESC
         LIMIT $1
     ) AS dead
+    UNION ALL
+    SELECT *
+    FROM (
+        SELECT *
+        FROM mainspring.run
+        WHERE status = 'lost' AND ENDED_BEFORE()
+        ORDER BY finished_at DESC, id DESC
+        LIMIT $1
+    ) AS lost
 ) AS r
 ORDER BY r.finished_at DESC, r.id DESC
 LIMIT $1

@@ -1,4 +1,6 @@
 -- Searches of deliveries. $1 and $2 of a scan are before which row, and how many; of a page which rows, and how many match.
+-- What was handled has the number of its batch and its place in it as one number (PLACED), above that of any run: pages go from all
+-- that is listed in batches to the runs that are in none.
 
 -- part: SCAN(table, row, id, match, newest)
 -- One row: how many were looked at, the last of them, and which may match.
@@ -49,6 +51,28 @@ r.status = $3
         AND ($5::text IS NULL OR r.topic = $5)
         AND ($6::text IS NULL OR CONTAINS(r.error, $6))
         AND ($7::text IS NULL OR (r.schedule IS NOT NULL) = ($7 = 'recurring'))
+        -- What is listed in a batch is found there.
+        AND (
+            r.status <> 'done'
+            OR (
+                SELECT 1
+                FROM mainspring.ended AS e
+                WHERE e.at = r.finished_at AND e.group_name = r.group_name AND LISTS(e.message_ids, r.message_id)
+                LIMIT 1
+            ) IS NULL
+        )
+
+-- part: HANDLED_MATCH(group, kind)
+(e.group_name IS NOT NULL AND ({group}::text IS NULL OR e.group_name = {group}) AND ({kind}::text IS NULL OR e.kind = {kind}))
+
+-- part: PLACED(batch, place)
+(4503599627370496 + {batch} * 16384 + {place})
+
+-- part: BATCH_OF(seq)
+(({seq}::bigint - 4503599627370496) / 16384)
+
+-- part: PLACE_OF(seq)
+(({seq}::bigint - 4503599627370496) % 16384)
 
 -- part: PARKED_MATCH()
 ($3::text IS NULL OR p.topic = $3)
@@ -89,6 +113,43 @@ SCAN(run, r, id, ENDED_MATCH(), NEWEST(r, id))
 -- name: scan_ended_group
 -- As scan_ended, of a group.
 SCAN(run, r, id, ENDED_MATCH(), NEWEST_OF_GROUP(r, id, $4, run_group))
+
+-- name: browse_handled
+-- $3 group, $4 kind, $5 topic, $6 key, $7 since, $8 until, $9 text to be found in the payload, $10 correlation id, $11 the message
+-- of that id: each may be null; $12 whether payloads are shown. Columns in the order of model.views.DeliveryView, newest first. Its
+-- attempt is counted by the runs that are kept, and its schedule is known by them.
+SELECT
+    s.seq, m.id, e.group_name, m.topic, m.key, 'done', 2,
+    coalesce(
+        (
+            SELECT max(r.attempt + CASE WHEN r.status IN ('done', 'snoozed') THEN 0 ELSE 1 END)
+            FROM mainspring.run AS r INDEXED(run_message)
+            WHERE r.message_id = m.id AND r.group_name = e.group_name
+        ),
+        1
+    ),
+    0, m.published_at, m.published_at, m.published_at, NULL::text, false, NULL::timestamptz, NULL::text,
+    NULL::text, NULL::timestamptz,
+    (
+        SELECT max(r.schedule)
+        FROM mainspring.run AS r INDEXED(run_message)
+        WHERE r.message_id = m.id AND r.group_name = e.group_name
+    ),
+    e.kind, 0, NULL::text, e.at, e.held_by, PREVIEW($12)
+FROM NEWEST_FIRST($1) AS s
+LOOKUP(ended, e, id, BATCH_OF(s.seq))
+LOOKUP(message, m, id, LISTED(e.message_ids, PLACE_OF(s.seq)))
+WHERE HANDLED_MATCH($3, $4)
+  -- A batch from before it was published is about an earlier life of the same id.
+  AND e.at >= m.published_at
+  AND ($5::text IS NULL OR m.topic = $5)
+  AND ($6::text IS NULL OR m.key = $6)
+  AND ($7::timestamptz IS NULL OR m.published_at >= $7)
+  AND ($8::timestamptz IS NULL OR m.published_at < $8)
+  AND ($9::text IS NULL OR PAYLOAD_CONTAINS(m.payload, $9))
+  AND CORRELATED($10, $11)
+ORDER BY s.seq DESC
+LIMIT $2
 
 -- name: scan_parked
 -- $3 topic, $4 key, $5 since, $6 until, $7 kind: each may be null.
@@ -136,7 +197,7 @@ LIMIT $2
 SELECT
     r.id, r.message_id, r.group_name, r.topic, m.key, r.status, 2, r.attempt, 0, m.published_at, m.published_at,
     m.published_at, NULL::text, false, NULL::timestamptz, r.error, NULL::text, NULL::timestamptz, r.schedule,
-    KIND(r, m.published_at), PREVIEW($14)
+    KIND(r, m.published_at), 0, NULL::text, r.finished_at, r.node, PREVIEW($14)
 FROM NEWEST_FIRST($1) AS s
 LOOKUP(run, r, id, s.seq)
 LOOKUP(message, m, id, r.message_id)

@@ -44,6 +44,7 @@ taken AS MATERIALIZED (
 held AS (
     UPDATE mainspring.delivery AS d
     SET held_by = $6,
+        claimed_at = NOW($8),
         due_at = NOW($8) + $7::interval,
         -- epoch never goes back: it is the fence (invariant 2).
         epoch = d.epoch + 1,
@@ -150,6 +151,25 @@ SELECT set_config('lock_timeout', bounded.was, true)
 FROM bounded
 CROSS JOIN (SELECT count(*) FROM pinned) AS waited_for
 
+-- part: LOST(rows, lapsed, hold, at)
+-- A claim that has lapsed leaves a run, since its holder writes none. A release that does not store when it claimed has done so
+-- before its last heartbeat. The holder is written as model.worker shows it.
+lost AS (
+    INSERT INTO mainspring.run (
+        message_id, group_name, topic, attempt, status, started_at, finished_at, node, error, schedule, source, scheduled_for
+    )
+    SELECT
+        {rows}.message_id, {rows}.group_name, m.topic, {rows}.attempt, 'lost',
+        coalesce({rows}.claimed_at, {rows}.due_at - {hold}), {at}, regexp_replace({rows}.held_by, '~[0-9a-f]{16}$', ''),
+        'its claim lapsed: the worker died, froze or lost the database, and another has taken it over',
+        {rows}.schedule,
+        RUN_SOURCE({rows}),
+        {rows}.scheduled_for
+    FROM {rows}
+    CROSS JOIN LATERAL (SELECT topic FROM mainspring.message WHERE id = {rows}.message_id OFFSET 0) AS m
+    WHERE {lapsed}
+)
+
 -- name: reap
 -- $1 groups, $2 owner, $3 hold, $4 now, $5 whether also what has deaths, or has one by this; $6 seqs
 -- that the owner has put aside, and that are left alone while it holds them. Columns in the order of model.message.Delivery, one row at the most.
@@ -216,6 +236,7 @@ taken AS MATERIALIZED (
 held AS (
     UPDATE mainspring.delivery AS d
     SET held_by = $2,
+        claimed_at = NOW($4),
         due_at = NOW($4) + $3::interval,
         -- epoch never goes back: it is the fence (invariant 2).
         epoch = d.epoch + 1,
@@ -224,7 +245,8 @@ held AS (
         deaths = d.deaths + d.suspect::integer,
         suspect = true
     WHERE d.seq = ANY (ARRAY(SELECT taken.seq FROM taken))
-)
+),
+LOST(taken, true, $3::interval, NOW($4))
 SELECT
     taken.seq, taken.epoch + 1, taken.message_id, taken.group_name, m.topic, m.payload, m.content_type, m.headers,
     taken.key, m.correlation_id, m.causation_id, taken.priority, taken.attempt + 1,
@@ -246,6 +268,7 @@ WITH taken AS MATERIALIZED (
 held AS (
     UPDATE mainspring.delivery AS d
     SET held_by = $3,
+        claimed_at = NOW($5),
         due_at = NOW($5) + $4::interval,
         -- epoch never goes back: it is the fence (invariant 2).
         epoch = d.epoch + 1,

@@ -89,6 +89,7 @@ WITH taken AS MATERIALIZED (
 held AS (
     UPDATE mainspring.delivery AS d
     SET held_by = $4,
+        claimed_at = NOW($10),
         due_at = NOW($10) + $5::interval,
         -- epoch never goes back: it is the fence (invariant 2).
         epoch = d.epoch + 1,
@@ -98,6 +99,7 @@ held AS (
         suspect = d.suspect OR $3
     WHERE d.seq = ANY (ARRAY(SELECT taken.seq FROM taken))
 ),
+LOST(taken, $3, $5::interval, NOW($10)),
 counted AS (
     SELECT '' AS key, $6::bigint AS per, $7::bigint AS slot, count(*) AS claims
     FROM taken

@@ -1,7 +1,7 @@
 -- Searches of deliveries and causes of death.
 
 -- part: FEW()
--- Of what ($3: live, dead, parked, run) the seqs of these messages, up to one more than $1.
+-- Of what ($3: live, dead, parked, run, handled) the seqs of these messages, up to one more than $1.
 few AS MATERIALIZED (
     SELECT c.seq
     FROM messages
@@ -13,6 +13,14 @@ few AS MATERIALIZED (
         SELECT p.seq FROM mainspring.parked AS p WHERE $3::text = 'parked' AND p.message_id = messages.id
         UNION ALL
         SELECT r.id FROM mainspring.run AS r WHERE $3::text = 'run' AND r.message_id = messages.id
+        UNION ALL
+        SELECT h.seq
+        FROM (
+            HANDLED_OF(
+                messages,
+                CASE WHEN $3::text = 'handled' THEN greatest(100, 100000 / (SELECT count(*) FROM messages)) ELSE 0 END
+            )
+        ) AS h
     ) AS c
     LIMIT $1 + 1
 )
@@ -78,7 +86,7 @@ CROSS JOIN LATERAL (
 ) AS latest
 
 -- name: payload_sizes
--- $1 seqs, $2 of what (live, dead, parked, run). How many bytes the payload of each has, newest first: that is known without
+-- $1 seqs, $2 of what (live, dead, parked, run, handled). How many bytes the payload of each has, newest first: that is known without
 -- reading it.
 SELECT s.seq, octet_length(m.payload)
 FROM (SELECT u.seq FROM unnest($1::bigint[]) AS u (seq) ORDER BY u.seq DESC OFFSET 0) AS s
@@ -90,23 +98,68 @@ CROSS JOIN LATERAL (
     SELECT p.message_id FROM mainspring.parked AS p WHERE $2::text = 'parked' AND p.seq = s.seq
     UNION ALL
     SELECT r.message_id FROM mainspring.run AS r WHERE $2::text = 'run' AND r.id = s.seq
+    UNION ALL
+    SELECT LISTED(e.message_ids, PLACE_OF(s.seq)) FROM mainspring.ended AS e
+    WHERE $2::text = 'handled' AND e.id = BATCH_OF(s.seq)
 ) AS c
 CROSS JOIN LATERAL (SELECT payload FROM mainspring.message WHERE id = c.message_id OFFSET 0) AS m
 ORDER BY s.seq DESC
 
 -- name: via_index_correlated
--- $1 at most, $2 before, $3 of what (live, dead, parked, run), $4 correlation id, $5 the message of that id: may be null. One
+-- $1 at most, $2 before, $3 of what (live, dead, parked, run, handled), $4 correlation id, $5 the message of that id: may be null. One
 -- row: how many there are, counted to one more than that, and their seqs. The first message of a chain need not have the
 -- correlation id of the others, which is its own id.
 WITH messages AS MATERIALIZED (
-    (SELECT m.id FROM mainspring.message AS m WHERE m.correlation_id = $4 LIMIT $1 + 1)
+    (SELECT m.id, m.published_at, m.copies FROM mainspring.message AS m WHERE m.correlation_id = $4 LIMIT $1 + 1)
     UNION ALL
-    (SELECT m.id FROM mainspring.message AS m WHERE m.id = $5 AND m.correlation_id IS NULL)
+    (SELECT m.id, m.published_at, m.copies FROM mainspring.message AS m WHERE m.id = $5 AND m.correlation_id IS NULL)
 ),
 FEW()
 SELECT
     greatest((SELECT count(*) FROM messages), (SELECT count(*) FROM few)),
     ARRAY(SELECT few.seq FROM few WHERE few.seq < $2)
+
+-- part: HANDLED_OF(message, most)
+-- Where a message was handled: in a batch from its publishing on, so that nearly always few of these are read, and at most so
+-- many. A message that was parked knows no number of copies.
+SELECT PLACED(e.id, array_position(e.message_ids, {message}.id)) AS seq
+FROM (
+    SELECT id, group_name, message_ids
+    FROM mainspring.ended
+    WHERE at >= {message}.published_at
+    ORDER BY at, id
+    LIMIT {most}
+) AS e
+WHERE e.group_name IS NOT NULL AND {message}.id = ANY (e.message_ids)
+LIMIT nullif({message}.copies, 0)
+
+-- name: find_handled
+-- $1 message id, $2 how many batches are read at most. Which entries of batches are about it.
+SELECT h.seq
+FROM mainspring.message AS m
+CROSS JOIN LATERAL (
+    HANDLED_OF(m, $2::bigint)
+) AS h
+WHERE m.id = $1
+
+-- name: scan_handled
+-- $1 before which, $2 how many; $3 group, $4 kind: each may be null. As scan_ended, of batches: entries of another group, or of messages that
+-- have ended in another way, count as one.
+SELECT count(*), min(w.seq), GATHERED(w.seq, w.hit)
+FROM (
+    SELECT PLACED(e.id, p.place) AS seq, e.hit
+    FROM (
+        SELECT e.id, e.size, HANDLED_MATCH($3, $4) AS hit
+        FROM mainspring.ended AS e
+        WHERE e.id <= BATCH_OF($1)
+        ORDER BY e.id DESC
+        -- Of the first, all may have been seen.
+        LIMIT $2 + 1
+    ) AS e
+    CROSS JOIN LATERAL generate_series(CASE WHEN e.hit THEN least(e.size, 16383) ELSE 0 END, e.hit::integer, -1) AS p (place)
+    WHERE PLACED(e.id, p.place) < $1
+    LIMIT $2
+) AS w
 
 -- name: via_index_dead
 -- $1 at most, $2 before, $3 topic, or $4 fingerprint. One row: how many there are, counted to one more than that, and their
@@ -149,7 +202,7 @@ WITH few AS MATERIALIZED (
 SELECT (SELECT count(*) FROM few), ARRAY(SELECT few.id FROM few WHERE few.id < $2)
 
 -- name: via_index_keyed
--- $1 at most, $2 before, $3 of what (live, dead, parked, run), $4 topic: may be null; $5 key. One row: how many there are,
+-- $1 at most, $2 before, $3 of what (live, dead, parked, run, handled), $4 topic: may be null; $5 key. One row: how many there are,
 -- counted to one more than that, and their seqs. Without a topic each is asked, from one to the next by the index.
 WITH RECURSIVE topics (topic) AS (
     (
@@ -171,10 +224,10 @@ named (topic) AS MATERIALIZED (
     (SELECT topics.topic FROM topics WHERE topics.topic IS NOT NULL LIMIT 1001)
 ),
 messages AS MATERIALIZED (
-    SELECT m.id
+    SELECT m.id, m.published_at, m.copies
     FROM named
     CROSS JOIN LATERAL (
-        SELECT id FROM mainspring.message WHERE topic = named.topic AND key = $5 LIMIT $1 + 1
+        SELECT id, published_at, copies FROM mainspring.message WHERE topic = named.topic AND key = $5 LIMIT $1 + 1
     ) AS m
     WHERE (SELECT count(*) FROM named) <= 1000
     LIMIT $1 + 1

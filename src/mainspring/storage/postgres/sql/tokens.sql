@@ -41,6 +41,12 @@ position(lower({sought}) IN lower({text})) > 0
 -- part: PAYLOAD_CONTAINS(payload, sought)
 position({sought} IN mainspring.searchable({payload})) > 0
 
+-- part: LISTS(ids, id)
+{id} = ANY ({ids})
+
+-- part: LISTED(ids, place)
+({ids})[({place})::integer]
+
 -- part: HOLDER_NAME(holder)
 left({holder}, -16)
 

@@ -49,6 +49,7 @@ removed AS (
 retried AS (
     UPDATE mainspring.delivery
     SET held_by = NULL,
+        claimed_at = NULL,
         suspect = false,
         due_at = NOW($16)
             + make_interval(secs => extract(epoch FROM ($7::interval[])[width_bucket(seq, $1::bigint[])])::float8)
@@ -57,6 +58,7 @@ retried AS (
 forgiven AS (
     UPDATE mainspring.delivery
     SET held_by = NULL,
+        claimed_at = NULL,
         suspect = false,
         due_at = NOW($16)
             + make_interval(secs => extract(epoch FROM ($7::interval[])[width_bucket(seq, $1::bigint[])])::float8),
@@ -123,7 +125,7 @@ forgotten AS (
                 FROM mainspring.run
                 WHERE message_id = ours.message_id
                   AND group_name = ours.group_name
-                  AND status IN ('failed', 'snoozed')
+                  AND status IN ('failed', 'snoozed', 'lost')
                 -- What another session has locked stays until it is pruned.
                 FOR UPDATE SKIP LOCKED
             ) AS r
@@ -167,17 +169,21 @@ joined AS (
     WHERE join_id IS NOT NULL AND becomes IN ('done', 'bury', 'cancel')
     GROUP BY join_id
 ),
+-- A row for each group and kind of what was handled, and one for all that was cancelled.
 ended AS (
-    INSERT INTO mainspring.ended (at, size, second, message_ids)
-    SELECT NOW($16), count(DISTINCT over.message_id), false, array_agg(DISTINCT over.message_id)
+    INSERT INTO mainspring.ended (at, size, second, message_ids, group_name, kind, held_by)
+    SELECT NOW($16), count(DISTINCT over.message_id), false, array_agg(DISTINCT over.message_id), over.handled, over.kind, $14
     FROM (
-        SELECT message_id
+        SELECT
+            message_id,
+            CASE WHEN becomes = 'done' THEN group_name END AS handled,
+            CASE WHEN becomes = 'done' THEN KIND(ours, ours.published_at) END AS kind
         FROM ours
         WHERE becomes IN ('done', 'cancel') OR (replaces AND seq NOT IN (SELECT latest.seq FROM latest))
         UNION ALL
-        SELECT message_id FROM replaced
+        SELECT message_id, NULL, NULL FROM replaced
     ) AS over
-    HAVING count(*) > 0
+    GROUP BY over.handled, over.kind
 )
 SELECT
     found.seq,
@@ -230,13 +236,13 @@ WITH held AS MATERIALIZED (
 done AS (
     DELETE FROM mainspring.delivery AS d
     WHERE d.ctid = ANY (ARRAY(SELECT held.place FROM held))
-    RETURNING d.seq, d.message_id
+    RETURNING d.seq, d.message_id, d.group_name, KIND(d, d.published_at) AS kind
 ),
 ended AS (
-    INSERT INTO mainspring.ended (at, size, second, message_ids)
-    SELECT NOW($5), count(*), false, array_agg(done.message_id)
+    INSERT INTO mainspring.ended (at, size, second, message_ids, group_name, kind, held_by)
+    SELECT NOW($5), count(*), false, array_agg(done.message_id), done.group_name, done.kind, $4
     FROM done
-    HAVING count(*) > 0
+    GROUP BY done.group_name, done.kind
 )
 SELECT
     claim.seq,

@@ -3,7 +3,7 @@
 -- name: claim_hold
 -- epoch only ever grows: it is the fence.
 UPDATE mainspring_delivery
-SET held_by = ?2, due_at = ?3, epoch = epoch + 1, attempt = attempt + 1
+SET held_by = ?2, due_at = ?3, claimed_at = ?4, epoch = epoch + 1, attempt = attempt + 1
 WHERE seq IN (SELECT value FROM json_each(?1)) AND held_by IS NULL
 
 -- name: claim_scan
@@ -37,8 +37,28 @@ SELECT 1
 -- name: reap_hold
 -- deaths counts only what was a suspect already: the innocent neighbour of a poison never collects any.
 UPDATE mainspring_delivery
-SET held_by = ?2, due_at = ?3, epoch = epoch + 1, attempt = attempt + 1, deaths = deaths + suspect, suspect = 1
+SET held_by = ?2, due_at = ?3, claimed_at = ?4, epoch = epoch + 1, attempt = attempt + 1, deaths = deaths + suspect, suspect = 1
 WHERE seq = ?1
+
+-- name: reap_lost
+-- ?1 seq, ?2 now, ?3 hold. A claim that has lapsed leaves a run, since its holder writes none. A release that does not store
+-- when it claimed has done so before its last heartbeat. The holder is written as model.worker shows it.
+INSERT INTO mainspring_run (
+    message_id, group_name, topic, attempt, status, started_at, finished_at, node, error, schedule, source, scheduled_for
+)
+SELECT d.message_id, d.group_name, m.topic, d.attempt, 'lost', coalesce(d.claimed_at, d.due_at - ?3), ?2,
+       CASE
+           WHEN d.held_by LIKE '%~________________' AND substr(d.held_by, -16) NOT GLOB '*[^0-9a-f]*'
+               THEN substr(d.held_by, 1, length(d.held_by) - 17)
+           ELSE d.held_by
+       END,
+       'its claim lapsed: the worker died, froze or lost the database, and another has taken it over',
+       d.schedule,
+       RUN_SOURCE(d),
+       d.scheduled_for
+FROM mainspring_delivery AS d
+CROSS JOIN mainspring_message AS m ON m.id = d.message_id
+WHERE d.seq = ?1
 
 -- name: reap_scan
 SELECT d.seq, d.epoch, d.message_id, d.group_name, m.topic, m.payload, m.content_type, m.headers, d.key,

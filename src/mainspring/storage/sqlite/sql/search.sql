@@ -1,7 +1,7 @@
 -- Searches of deliveries and causes of death.
 
 -- part: FEW()
--- Of what (?3: live, dead, parked, run) the seqs of these messages, up to one more than ?1.
+-- Of what (?3: live, dead, parked, run, handled) the seqs of these messages, up to one more than ?1.
 few(seq) AS (
     SELECT d.seq FROM messages CROSS JOIN mainspring_delivery AS d ON d.message_id = messages.id WHERE ?3 = 'live'
     UNION ALL
@@ -10,6 +10,11 @@ few(seq) AS (
     SELECT p.seq FROM messages CROSS JOIN mainspring_parked AS p ON p.message_id = messages.id WHERE ?3 = 'parked'
     UNION ALL
     SELECT r.id FROM messages CROSS JOIN mainspring_run AS r ON r.message_id = messages.id WHERE ?3 = 'run'
+    UNION ALL
+    SELECT PLACE_IN(e, messages.id)
+    FROM messages
+    CROSS JOIN mainspring_ended AS e INDEXED BY mainspring_ended_age
+    WHERE ?3 = 'handled' AND HANDLED_WITHIN(e, messages, max(100, 100000 / (SELECT count(*) FROM messages)))
     LIMIT ?1 + 1
 )
 
@@ -76,7 +81,7 @@ WHERE d.seq = (
 )
 
 -- name: payload_sizes
--- ?1 seqs, ?2 of what (live, dead, parked, run). How many bytes the payload of each has, newest first: that is known without
+-- ?1 seqs, ?2 of what (live, dead, parked, run, handled). How many bytes the payload of each has, newest first: that is known without
 -- reading it.
 WITH s(seq) AS MATERIALIZED (SELECT value FROM json_each(?1)),
 c(seq, message_id) AS (
@@ -87,24 +92,78 @@ c(seq, message_id) AS (
     SELECT s.seq, p.message_id FROM s CROSS JOIN mainspring_parked AS p ON p.seq = s.seq WHERE ?2 = 'parked'
     UNION ALL
     SELECT s.seq, r.message_id FROM s CROSS JOIN mainspring_run AS r ON r.id = s.seq WHERE ?2 = 'run'
+    UNION ALL
+    SELECT s.seq, LISTED(e.message_ids, PLACE_OF(s.seq))
+    FROM s CROSS JOIN mainspring_ended AS e ON e.id = BATCH_OF(s.seq) WHERE ?2 = 'handled'
 )
 SELECT c.seq, length(m.payload) FROM c CROSS JOIN mainspring_message AS m ON m.id = c.message_id ORDER BY c.seq DESC
 
 -- name: via_index_correlated
--- ?1 at most, ?2 before, ?3 of what (live, dead, parked, run), ?4 correlation id, ?5 the message of that id: may be null. One
+-- ?1 at most, ?2 before, ?3 of what (live, dead, parked, run, handled), ?4 correlation id, ?5 the message of that id: may be null. One
 -- row: how many there are, counted to one more than that, and their seqs. The first message of a chain need not have the
 -- correlation id of the others, which is its own id.
-WITH messages(id) AS (
-    SELECT m.id
+WITH messages(id, published_at) AS (
+    SELECT m.id, m.published_at
     FROM mainspring_message AS m INDEXED BY mainspring_message_correlation
     WHERE m.correlation_id = ?4 AND m.correlation_id IS NOT NULL
     UNION ALL
-    SELECT m.id FROM mainspring_message AS m WHERE m.id = ?5 AND m.correlation_id IS NULL
+    SELECT m.id, m.published_at FROM mainspring_message AS m WHERE m.id = ?5 AND m.correlation_id IS NULL
     LIMIT ?1 + 1
 ),
 FEW()
 SELECT max((SELECT count(*) FROM messages), (SELECT count(*) FROM few)),
        (SELECT json_group_array(seq) FROM few WHERE seq < ?2)
+
+-- part: HANDLED_WITHIN(batch, message, most)
+-- Whether a message was handled in a batch from its publishing on, of which at most so many are read.
+{batch}.at BETWEEN {message}.published_at AND coalesce(
+        (SELECT at FROM mainspring_ended WHERE at >= {message}.published_at ORDER BY at LIMIT 1 OFFSET {most}),
+        9223372036854775807
+    )
+    AND {batch}.group_name IS NOT NULL
+    AND LISTS({batch}.message_ids, {message}.id)
+
+-- part: PLACE_IN(batch, id)
+-- Ids of 16 bytes end to end: one of them may be found within two others, too.
+(
+    WITH RECURSIVE place(n) AS (
+        SELECT 1
+        UNION ALL
+        SELECT n + 1 FROM place WHERE LISTED({batch}.message_ids, n) <> {id} AND n < length({batch}.message_ids) / 16
+    )
+    SELECT PLACED({batch}.id, max(n)) FROM place
+)
+
+-- name: find_handled
+-- ?1 message id, ?2 how many batches are read at most. Which entries of batches are about it.
+SELECT PLACE_IN(e, m.id)
+FROM mainspring_message AS m
+CROSS JOIN mainspring_ended AS e INDEXED BY mainspring_ended_age
+WHERE m.id = ?1 AND HANDLED_WITHIN(e, m, ?2)
+
+-- name: scan_handled
+-- ?1 before which, ?2 how many; ?3 group, ?4 kind: each may be null. As scan_ended, of batches: entries of another group, or of messages that
+-- have ended in another way, count as one. The entries of a batch come one by one, the highest first, so that no more are made
+-- than are looked at.
+WITH RECURSIVE
+batch(id, size, hit) AS (
+    SELECT e.id, min(length(e.message_ids) / 16, 16383), HANDLED_MATCH(?3, ?4)
+    FROM mainspring_ended AS e
+    WHERE e.id <= BATCH_OF(?1)
+    ORDER BY e.id DESC
+    -- Of the first, all may have been seen.
+    LIMIT ?2 + 1
+),
+entry(id, place, hit) AS (
+    SELECT id, CASE WHEN NOT hit THEN 0 WHEN id = BATCH_OF(?1) THEN min(size, PLACE_OF(?1) - 1) ELSE size END, hit
+    FROM batch
+    WHERE PLACED(id, hit) < ?1
+    UNION ALL
+    SELECT id, place - 1, hit FROM entry WHERE place > 1
+    ORDER BY 1 DESC, 2 DESC
+    LIMIT ?2
+)
+SELECT count(*), min(PLACED(id, place)), json_group_array(PLACED(id, place)) FILTER (WHERE hit) FROM entry
 
 -- name: via_index_dead
 -- ?1 at most, ?2 before, ?3 topic, or ?4 fingerprint. One row: how many there are, counted to one more than that, and their
@@ -143,7 +202,7 @@ FROM (
 )
 
 -- name: via_index_keyed
--- ?1 at most, ?2 before, ?3 of what (live, dead, parked, run), ?4 topic: may be null; ?5 key. One row: how many there are,
+-- ?1 at most, ?2 before, ?3 of what (live, dead, parked, run, handled), ?4 topic: may be null; ?5 key. One row: how many there are,
 -- counted to one more than that, and their seqs. Without a topic each is asked, from one to the next by the index.
 WITH RECURSIVE
 topics(topic) AS (
@@ -160,8 +219,8 @@ named(topic) AS (
     UNION ALL
     SELECT topic FROM topics WHERE topic IS NOT NULL
 ),
-messages(id) AS (
-    SELECT m.id
+messages(id, published_at) AS (
+    SELECT m.id, m.published_at
     FROM (SELECT topic FROM named LIMIT 1001) AS named  -- written out, see few_live
     CROSS JOIN mainspring_message AS m INDEXED BY mainspring_message_key
     WHERE m.topic = named.topic AND m.key = ?5 AND m.key IS NOT NULL AND (SELECT count(*) FROM named) <= 1000

@@ -46,6 +46,12 @@ instr(lower({text}), lower({sought})) > 0
 -- part: PAYLOAD_CONTAINS(payload, sought)
 instr(CAST(lower(CAST({payload} AS text)) AS blob), {sought}) > 0
 
+-- part: LISTS(ids, id)
+instr({ids}, {id}) > 0
+
+-- part: LISTED(ids, place)
+substr({ids}, ({place}) * 16 - 15, 16)
+
 -- part: HOLDER_NAME(holder)
 substr({holder}, 1, length({holder}) - 16)
 

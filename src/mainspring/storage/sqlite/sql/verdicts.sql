@@ -6,10 +6,14 @@ DELETE FROM mainspring_delivery WHERE seq IN (SELECT value FROM json_each(?1))
 -- name: ended_add
 INSERT INTO mainspring_ended (at, second, message_ids) VALUES (?1, ?2, ?3)
 
+-- name: ended_handled
+-- ?1 now, ?2 ids end to end, ?3 group, ?4 kind, ?5 owner.
+INSERT INTO mainspring_ended (at, second, message_ids, group_name, kind, held_by) VALUES (?1, 0, ?2, ?3, ?4, ?5)
+
 -- name: settle_back
 -- epoch never goes back: it is the fence (invariant 2). Only the attempt count forgives.
 UPDATE mainspring_delivery
-SET held_by = NULL, suspect = 0, due_at = ?2, attempt = max(attempt - ?3, 0)
+SET held_by = NULL, claimed_at = NULL, suspect = 0, due_at = ?2, attempt = max(attempt - ?3, 0)
 WHERE seq = ?1
 
 -- name: settle_bury
@@ -46,7 +50,7 @@ RETURNING message_id, repeats
 
 -- name: settle_forget
 DELETE FROM mainspring_run
-WHERE status IN ('failed', 'snoozed')
+WHERE status IN ('failed', 'snoozed', 'lost')
   AND message_id = ?1
   AND group_name = (SELECT group_name FROM mainspring_delivery WHERE seq = ?2)
 
@@ -55,7 +59,8 @@ WHERE status IN ('failed', 'snoozed')
 UPDATE mainspring_delivery SET epoch = epoch WHERE seq = ?1 AND epoch = ?2
 
 -- name: settle_read
-SELECT d.seq, d.epoch, d.held_by, d.message_id, d.attempt, d.cancel_asked, d.join_id
+SELECT d.seq, d.epoch, d.held_by, d.message_id, d.attempt, d.cancel_asked, d.join_id, d.group_name,
+       KIND(d, d.published_at)
 FROM json_each(?1) AS claimed
 CROSS JOIN mainspring_delivery AS d ON d.seq = claimed.value
 
@@ -66,12 +71,7 @@ INSERT INTO mainspring_run (
 )
 SELECT d.message_id, d.group_name, m.topic, d.attempt, ?2, ?3, ?4, ?9, ?5, ?6, ?7, ?8,
        d.schedule,
-       CASE
-           WHEN d.manual THEN 'manual'
-           WHEN d.schedule IS NOT NULL THEN 'schedule'
-           WHEN d.scheduled_for > d.published_at THEN 'deferred'
-           ELSE 'message'
-       END,
+       RUN_SOURCE(d),
        d.scheduled_for
 FROM mainspring_delivery AS d
 JOIN mainspring_message AS m ON m.id = d.message_id

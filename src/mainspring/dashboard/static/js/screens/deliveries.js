@@ -67,12 +67,14 @@ function note(row) {
   if (row.attempt && (row.state === "scheduled" || row.state === "ready"))
     return h("div", { class: "cut faint" }, `attempt ${row.attempt} failed, to be retried`);
   if (row.cancel_asked) return h("div", { class: "cut faint" }, "asked to stop");
-  return row.held_by ? h("div", { class: "cut faint" }, row.held_by) : "";
+  const worker = row.held_by ?? row.node;
+  return worker ? h("div", { class: "cut faint" }, worker) : "";
 }
 
 /** The relevant instant for its state. */
 function instant(row) {
   if (row.state === "dead") return when(row.buried_at);
+  if (row.finished_at) return when(row.finished_at);
   if (row.state === "scheduled" || row.state === "ready") return when(row.due_at);
   return when(row.published_at);
 }
@@ -96,8 +98,8 @@ export function nothing(filter) {
       'await app.publish("orders.placed", {"order_id": 42})',
     ],
     done: [
-      "No finished runs kept.",
-      "Successes are counted but not kept, unless the option keep is 'all'.",
+      "Nothing was handled lately.",
+      "What was handled is listed for a day, with its consumer, time and worker; runs are kept longer if the option keep is 'all'.",
       'Mainspring(…, keep="all")',
     ],
     dead: [

@@ -88,7 +88,8 @@ function actions(found, go) {
 }
 
 function deliveries(found, context) {
-  if (!found.deliveries.length) {
+  const all = [...found.deliveries, ...found.done];
+  if (!all.length) {
     return h(
       "p",
       { class: "note" },
@@ -97,7 +98,7 @@ function deliveries(found, context) {
         : "Every consumer has settled it, and no runs were kept.",
     );
   }
-  const rows = found.deliveries.map((each) =>
+  const rows = all.map((each) =>
     h(
       "li",
       { key: `${each.group}-${each.seq}` },
@@ -109,7 +110,7 @@ function deliveries(found, context) {
         h("div", { class: "faint" }, status(each)),
         each.error && h("div", { class: "error" }, each.error),
       ),
-      each.held_by && h("span", { class: "faint cut" }, each.held_by),
+      (each.held_by ?? each.node) && h("span", { class: "faint cut" }, each.held_by ?? each.node),
       context.operates && found.deliveries.length > 1 && steer(each),
     ),
   );
@@ -129,6 +130,7 @@ function status(each) {
   if (each.deaths) parts.push(`deaths: ${each.deaths}`);
   if (each.state === "scheduled" || each.state === "ready") parts.push(["due ", when(each.due_at)]);
   if (each.state === "dead") parts.push(["buried ", when(each.buried_at)]);
+  if (each.state === "done") parts.push(["handled ", when(each.finished_at)]);
   if (each.state === "running") parts.push(["its claim lasts ", when(each.due_at, "countdown"), " more"]);
   if (each.state === "lapsed") parts.push(["its claim lapsed ", when(each.due_at), ", it waits to be taken over"]);
   if (each.cancel_asked) parts.push("asked to stop");
