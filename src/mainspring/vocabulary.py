@@ -150,9 +150,15 @@ _OPTIONS = (
     # when a schedule is due
     _Row("timezone", _RECURRING, "write timezone='Europe/Berlin'", "tz zone time_zone tzinfo timezone"),
     _Row(
-        "misfire_after",
+        "offline",
         _RECURRING,
         "the rhythm comes first: @app.recurring('0 9 * * mon-fri') or @app.recurring(every('90s'))",
+        "cron crontab cron_expression schedule trigger interval every seconds minutes hours",
+    ),
+    _Row(
+        "rhythm",
+        "app.schedules.alter(…)",
+        "write rhythm='0 9 * * mon-fri', or 'every 90s'",
         "cron crontab cron_expression schedule trigger interval every seconds minutes hours",
     ),
     _Row("overlap", _RECURRING, "write overlap='skip'", "max_instances no_overlap allow_overlap concurrent"),

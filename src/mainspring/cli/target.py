@@ -47,11 +47,11 @@ Json = Annotated[bool, Parameter(negative="", show_default=False, help="Print on
 
 
 def load_app(spec: str, folder: Path | None = None) -> Mainspring:
-    """Import the app that ``MODULE:APP`` names; modules of the folder [the current directory] take precedence."""
+    """Import the app that ``MODULE:APP`` names; modules of the folder, then of the current directory, come first."""
     name, attribute = _parse(spec)
-    here = str(folder or Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    for place in (Path.cwd(), folder):
+        if place is not None and str(place) not in sys.path:
+            sys.path.insert(0, str(place))
     module = _import(name, attribute)
     found: object = module
     for part in attribute.split("."):

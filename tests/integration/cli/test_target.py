@@ -52,6 +52,14 @@ def test_the_application_of_the_file_is_imported_from_where_the_file_is(shell: S
     assert declared.out.endswith("Next: mainspring worker\n")
 
 
+def test_a_file_that_is_elsewhere_names_an_application_of_the_current_directory(shell: Shell) -> None:
+    settings = shell.directory.parent / "settings.toml"
+    settings.write_text('app = "shop:app"\n')
+    shell.environment["MAINSPRING_CONFIG"] = str(settings)
+
+    assert "send_receipt" in shell("declare").out
+
+
 def test_a_worker_and_its_processes_run_the_configured_application(shell: Shell) -> None:
     shell.environment["MAINSPRING_APP"] = "shop:app"
     with shell.started("worker", "--processes", "2", anew=True) as worker:

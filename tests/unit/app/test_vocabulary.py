@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ from mainspring import (
     proportional,
     vocabulary,
 )
+from mainspring.app.options import refuse_unknown
+from mainspring.app.schedule.recurring import OVERRIDABLE
 from mainspring.model.errors import BadOption, BadSignature, Misuse
 
 shop = Mainspring("memory://", name="shop")
@@ -87,6 +90,17 @@ def test_a_foreign_option_is_rejected_with_ours(
 
 
 @pytest.mark.parametrize(
+    ("word", "advice"),
+    [("cron", "write rhythm='0 9 * * mon-fri', or 'every 90s'"), ("tz", "write timezone='Europe/Berlin'")],
+)
+def test_a_foreign_word_in_the_configuration_of_a_schedule_is_answered_as_it_is_written_there(
+    word: str, advice: str
+) -> None:
+    with pytest.raises(BadOption, match=re.escape(f"a schedule in the configuration has no option {word!r}: {advice}")):
+        refuse_unknown([word], OVERRIDABLE, "a schedule in the configuration")
+
+
+@pytest.mark.parametrize(
     ("policy", "word", "advice"),
     [
         (exponential, "max_attempts", "exponential(…) has no option 'max_attempts': write attempts=5"),
@@ -134,7 +148,11 @@ def test_a_word_that_no_library_has_is_missing_as_always() -> None:
 
 def test_every_row_of_the_table_is_about_an_option_that_there_is() -> None:
     options = (AppOptions, ConsumerOptions, RecurringOptions, SendOptions)
-    ours = {name for each in options for name in each.__annotations__} | set(inspect.signature(exponential).parameters)
+    ours = (
+        {"rhythm"}
+        | {name for each in options for name in each.__annotations__}
+        | set(inspect.signature(exponential).parameters)
+    )
 
     assert {row.marker for row in vocabulary._OPTIONS} <= ours
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mainspring.app.consume.middleware import LogContext
 from mainspring.app.process.banner import banner
 from mainspring.app.process.supervisor import STARTED, Ending, Supervisor
+from mainspring.model.text import described
 from mainspring.runtime.settings import owner_name
 from mainspring.telemetry.logs import Form, lines
 
@@ -24,6 +25,8 @@ _logger = logging.getLogger("mainspring.app")
 _POLL = 0.05
 """Seconds between two checks whether the worker is ready."""
 
+_PATIENCE = 5.0
+"""Seconds that reading for the banner may take."""
 _MOST_PROCESSES = 1000
 
 
@@ -111,8 +114,18 @@ async def _report(
             os.write(line, STARTED)
     while not working.ready:  # noqa: ASYNC110
         await asyncio.sleep(_POLL)  # the database may be down for hours
-    more = [] if details is None else await details()
+    more = [] if details is None else await _in_time(details)
     say("\n".join([f"mainspring worker ready: {what}, process {os.getpid()}", *more]))
+
+
+async def _in_time(details: Callable[[], Awaitable[list[str]]]) -> list[str]:
+    """Return the details, or none: a worker that is ready says so, whatever reading them does."""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            return await details()
+    except Exception as error:  # noqa: BLE001 - it is logged, and the worker goes on
+        _logger.warning("what the worker serves cannot be shown: %s", described(error))
+        return []
 
 
 def refused_count(processes: int) -> str | None:

@@ -1,0 +1,30 @@
+"""What a worker prints about itself never keeps it from saying that it is ready."""
+
+import asyncio
+import logging
+
+import pytest
+
+from mainspring.app.process import service
+
+
+async def test_an_error_leaves_the_details_out_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def failing() -> list[str]:
+        raise LookupError("no such zone")
+
+    with caplog.at_level(logging.WARNING, "mainspring.app"):
+        assert await service._in_time(failing) == []
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "what the worker serves cannot be shown: LookupError: no such zone"
+    ]
+
+
+async def test_a_worker_that_is_stopped_does_not_wait_for_its_details() -> None:
+    reading = asyncio.ensure_future(service._in_time(asyncio.Event().wait))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+
+    reading.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await reading
