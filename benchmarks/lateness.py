@@ -77,6 +77,7 @@ async def thousand_schedules(url: str, schema: str, seconds: int) -> Fired:
 
     @app.consumer("bench.job", keep="none")
     async def job(ctx: Context) -> None:
+        assert ctx.scheduled_for is not None
         runs.append((ctx.scheduled_for, _late(ctx)))
 
     async with app.worker():
@@ -93,4 +94,5 @@ async def thousand_schedules(url: str, schema: str, seconds: int) -> Fired:
 
 def _late(ctx: Context) -> float:
     # The database is on this host, so both use the same clock.
+    assert ctx.scheduled_for is not None
     return (datetime.now(UTC) - ctx.scheduled_for) / timedelta(milliseconds=1)

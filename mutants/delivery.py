@@ -255,7 +255,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "a revived dead letter can be settled under the claim it died with",
         file=_POSTGRES + "controls.sql#unbury",
-        was="        epoch + 1\n",
+        was="        greatest(epoch + 1, 1048576)\n",
         becomes="        epoch\n",
         caught_by="tests/contract/test_fence.py::test_the_epoch_of_a_buried_delivery_is_fenced_by_its_revival",
     ),

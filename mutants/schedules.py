@@ -166,6 +166,20 @@ MUTANTS: list[Mutant] = [
         caught_by="tests/integration/app/test_schedules_restart.py"
         "::test_it_is_triggered_in_the_first_line_of_a_workers_block",
     ),
+    Mutant(
+        "the middleware of a tick is left in another context than it was entered in",
+        file="runtime/schedules/publishing.py",
+        was="self._context.run(self._entered.enter_context, entering)",
+        becomes="self._entered.enter_context(entering)",
+        caught_by="tests/integration/app/test_middleware_schedules.py",
+    ),
+    Mutant(
+        "a revived dead letter looks like a message that was never handled",
+        file="storage/sqlite/sql/controls.sql#dead_revive",
+        was="max(d.epoch + 1, 1048576)",
+        becomes="d.epoch + 1",
+        caught_by="tests/unit/testing/test_sources.py",
+    ),
     # --- the clock of a file ---------------------------------------------------------------------------------
     Mutant(
         "the time of a file goes back with its host's",

@@ -31,7 +31,7 @@ from tests.contract.scheduling import NAME, keep, look, schedule
 SOURCES: dict[Source, Draft] = {
     "schedule": draft(group="mailer", schedule=NAME, at=NOON - MINUTE),
     "manual": draft(group="mailer", schedule=NAME, manual=True, at=NOON),
-    "deferred": draft(group="mailer", delay=MINUTE),
+    "delayed": draft(group="mailer", delay=MINUTE),
     "message": draft(group="mailer", at=NOON - DAY),
 }
 
@@ -165,12 +165,12 @@ async def test_a_buried_and_revived_occurrence_is_still_of_its_schedule(storage:
     await run_all(storage)
 
     assert [(run.status, run.source, run.scheduled_for) for run in await of_schedule(storage)] == [
-        ("done", "manual", NOON),
+        ("done", "replay", NOON),
         ("dead", "manual", NOON),
     ]
 
 
-async def test_a_dead_letter_that_is_replaced_is_what_its_successor_says(storage: Storage) -> None:
+async def test_what_replaces_a_dead_letter_is_a_replay(storage: Storage) -> None:
     buried = await bury_one(storage, one=draft(group="mailer", schedule=NAME))
     successor = draft(group="mailer", schedule=NAME, manual=True)
     await storage.controls.replace(buried.message_id, "mailer", "ann", successor)
@@ -178,7 +178,7 @@ async def test_a_dead_letter_that_is_replaced_is_what_its_successor_says(storage
     await run_all(storage)
 
     assert [(run.message_id, run.source) for run in await of_schedule(storage)] == [
-        (successor.id, "manual"),
+        (successor.id, "replay"),
         (buried.message_id, "schedule"),
     ]
 

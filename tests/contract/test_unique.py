@@ -195,7 +195,7 @@ async def test_the_last_replaces_what_has_not_begun(storage: Storage) -> None:
 
     (run,) = (await found(storage, first)).runs
     assert receipt == Receipt(second.id, "replaced")
-    assert (run.status, run.error, run.source, run.node) == ("cancelled", "replaced", "deferred", None)
+    assert (run.status, run.error, run.source, run.node) == ("cancelled", "replaced", "delayed", None)
     assert (run.started_at, run.finished_at) == (NOON + 30 * SECOND, NOON + 30 * SECOND)
     assert (await the_copy(storage, second.id)).due_at == NOON + 90 * SECOND
     assert await listed(storage, "scheduled") == [second.id]

@@ -49,6 +49,7 @@ def _handler(plan: Plan, effects: Effects) -> Callable[[Context], Awaitable[Done
 
     async def occur(ctx: Context) -> Done:
         id, epoch = ctx.message_id, ctx.fence
+        assert ctx.scheduled_for is not None
         due = (ctx.scheduled_for - _EPOCH) // timedelta(microseconds=1)
         effects.begin(id, 0, epoch, ctx.attempt, schedule=ctx.schedule, due=due)
         if epoch == 1:

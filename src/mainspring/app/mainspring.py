@@ -292,7 +292,7 @@ class Mainspring(Renamed, AsyncOnly):
 
         name, recurrences = self._options.name, self._registry.recurrences
         using = (self._connection, self._transactions, self._envelope, self._consumers)
-        return Schedules(*using, recurrences, name, self._workers)
+        return Schedules(*using, recurrences, name, self._workers, self._chain.around_occurrences())
 
     @functools.cached_property
     def workers(self) -> Workers:

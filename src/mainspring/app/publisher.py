@@ -33,6 +33,7 @@ from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import BadOption, StorageUnavailable, Unreadable
 from mainspring.model.join import Join, JoinReceipt
 from mainspring.model.message import Cancelled, Draft, Published, Receipt, UniqueKey
+from mainspring.runtime.schedules.publishing import Around
 from mainspring.storage.contract import Keyed, Lender
 from mainspring.storage.script import Script
 from mainspring.timing.clock import Clock
@@ -145,6 +146,10 @@ class Publisher:
     def outermost(self) -> tuple[Middleware, ...]:
         """Return the middleware around every attempt, outside all other; called when a worker starts."""
         return self._chain.outermost()
+
+    def around_occurrences(self) -> Around | None:
+        """Return the middleware around the publishing of occurrences; None without any."""
+        return self._chain.around_occurrences()
 
     @property
     def blocking(self) -> BlockingPublisher:

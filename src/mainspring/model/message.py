@@ -113,6 +113,24 @@ class Delivery(NamedTuple):
         return Claim(self.id, self.epoch, self.message_id)
 
 
+Source = Literal["message", "delayed", "schedule", "manual", "replay"]
+"""What has led to a run: a message, one for later, an occurrence, a request by hand, or a revived dead letter."""
+
+REPLAYED = 1 << 20
+"""The least epoch of a delivery that was revived, or replaces a dead letter: a revival opens a new range of epochs."""
+MANUAL_HEADER = "mainspring-manual"
+"""On an occurrence that was requested outside of the schedule's rhythm."""
+
+
+def source_of(delivery: Delivery) -> Source:
+    """Return what has led to this delivery."""
+    if delivery.epoch > REPLAYED:
+        return "replay"
+    if delivery.schedule is not None:
+        return "manual" if MANUAL_HEADER in (delivery.headers or {}) else "schedule"
+    return "delayed" if delivery.scheduled_for > delivery.published_at else "message"
+
+
 def unstored(draft: Draft, group: str, due: datetime, now: datetime, *, id: int = 0) -> Delivery:
     """Return a draft as the first attempt of a delivery that is in no database, to be run here."""
     return Delivery(

@@ -36,6 +36,8 @@ QUEUE_EMPTY = "queue empty"
 """A schedule's ``only_if``: its group has nothing ready or running."""
 UNSERVED_AFTER = timedelta(minutes=5)
 """A group that no worker has served for so long blocks no occurrence."""
+ONCE = "at "
+"""How the rhythm of a schedule that runs once begins."""
 SCHEDULE_HEADER = "mainspring-schedule"
 RHYTHM_HEADER = "mainspring-rhythm"
 NEXT_HEADER = "mainspring-next"

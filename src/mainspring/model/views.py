@@ -19,9 +19,8 @@ Kind = Literal["immediate", "delayed", "recurring"]
 RunStatus = Status | Literal["lost"]
 """How a run ended. ``lost``: its claim lapsed, because its worker died, froze or lost the database."""
 
-Source = Literal["message", "deferred", "schedule", "manual", "offline"]
-"""The origin of a run: a message, a deferred one, an occurrence, a manual request, or an occurrence during an outage of
-the database."""
+Source = Literal["message", "delayed", "schedule", "manual", "replay", "offline"]
+"""What has led to a run, as ``model.message.Source``; or an occurrence during an outage of the database."""
 
 Condition = Literal["active", "drain asked", "draining", "drained"]
 """Whether a worker claims: ``drain asked`` until it has confirmed, ``draining`` while it has work in hand."""

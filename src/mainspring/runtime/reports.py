@@ -80,7 +80,8 @@ class RateLimitedLog:
 def report_outcome(bus: Bus, delivery: Delivery, settlement: Settlement) -> None:
     """Emit the event of a written verdict, if it has subscribers."""
     verdict = settlement.verdict
-    facts = (delivery.group, delivery.topic, delivery.message_id, delivery.key, delivery.attempt, settlement.took)
+    which = (delivery.group, delivery.topic, delivery.message_id, delivery.key)
+    facts = (*which, delivery.attempt, settlement.took, delivery.schedule)
     match verdict:
         case Done(output) if bus.wants(Completed):
             bus.emit(Completed(*facts, output))

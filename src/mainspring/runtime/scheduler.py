@@ -15,6 +15,7 @@ from mainspring.runtime.schedules.conditions import Conditions
 from mainspring.runtime.schedules.decisions import COUNTED, decide
 from mainspring.runtime.schedules.declarations import Scheduling, reconcile
 from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
+from mainspring.runtime.schedules.publishing import TickMiddleware
 from mainspring.runtime.service import FOREVER, Service
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
@@ -73,6 +74,7 @@ class Scheduler(Service):
         self._countable = COUNTED
         self._publishable = _PUBLISHED
         self._put_off: set[str] = set()
+        self._middleware = TickMiddleware(None)
         self._plans: dict[tuple[str, datetime, int], Plan] = {}
         self._conditions = Conditions(scheduling.declared, self._log_problem)
 
@@ -147,12 +149,16 @@ class Scheduler(Service):
         # Rows are locked during a tick: if hundreds are far behind, it does not count all of them to the end.
         self._countable, self._publishable = COUNTED, _PUBLISHED
         self._put_off.clear()
+        self._middleware = TickMiddleware(self._scheduling.around)
         try:
             found = await self._timetable.tick(self._scheduling.app, self._decide, self._batch, self._left)
-        except StorageUnavailable:
-            # It may have been too much for one transaction; the same batch would fail for ever.
-            self._batch = max(1, self._batch // 4)
+        except BaseException as error:
+            if isinstance(error, StorageUnavailable):
+                # It may have been too much for one transaction; the same batch would fail for ever.
+                self._batch = max(1, self._batch // 4)
+            self._middleware.leave(error)
             raise
+        self._middleware.leave()
         self._batch = min(_BATCH, self._batch * 2)
         if self._put_off:
             return replace(found, left=found.left - self._put_off, more=True)
@@ -169,6 +175,8 @@ class Scheduler(Service):
                 return None
             met = self._conditions.answer(plan, due.schedule)
             advance = decide(plan, due, now, max(self._countable, _LEAST_COUNTED), met=met)
+            if self._scheduling.around is not None:
+                advance = replace(advance, occurrences=self._middleware.enter(advance.occurrences))
         except CannotPlan as error:
             self._log_problem(due.schedule.name, str(error))
         except Exception as error:  # noqa: BLE001 - an error in one row must not affect the others

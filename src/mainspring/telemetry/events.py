@@ -19,6 +19,8 @@ class Event:
     attempt: int
     took: timedelta
     """How long the attempt ran."""
+    schedule: str | None = None
+    """The schedule whose occurrence it is; None for other messages."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,7 +287,8 @@ class Services:
             return
         options, self._recurrences, self._scheduled = self._app.options, recurrences, scheduled
         declared = {} if recurrences is None else recurrences.declared()
-        scheduling = Scheduling(options.name, declared, options.version)
+        around = self._app.publisher.around_occurrences()
+        scheduling = Scheduling(options.name, declared, options.version, around)
         # Before it is awaited: calls in between prepare as well.
         self._scheduler = Scheduler(self._storage, scheduling, _ignore, _HOLD, self._log, self._clock)
         await self._scheduler.reconcile(waits=True)

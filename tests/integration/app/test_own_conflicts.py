@@ -98,6 +98,7 @@ async def test_a_slice_under_a_known_id_is_said(app: Mainspring, warned: Callabl
 
     @app.fanout("etl", "payments", cron="0 0 1 1 *")
     async def tenants(ctx: Context) -> list[str]:
+        assert ctx.scheduled_for is not None
         id = slice_id(identity(CursorKey("etl", "payments", "a"), ctx.scheduled_for))
         taken.append((await app.publish("tenants.named", 1, message_id=id)).id)
         return ["a", "b"]

@@ -214,6 +214,8 @@ async def test_a_handler_learns_what_it_is_for(app: Mainspring) -> None:
 
     assert (first.schedule, first.cron, first.is_recurring) == ("pulse", "every 100ms", True)
     assert (first.topic, first.group, first.attempt) == ("pulse", "pulses", 1)
+    assert first.scheduled_for is not None
+    assert second.scheduled_for is not None
     assert first.scheduled_for.microsecond % 100_000 == 0
     assert second.scheduled_for - first.scheduled_for >= timedelta(milliseconds=100)
     assert first.message_id != second.message_id
@@ -239,11 +241,13 @@ async def test_published_occurrences_reach_every_group_of_the_topic(app: Mainspr
     @app.recurring(TENTH, topic="pulse.beat")
     async def pulse(ctx: Context) -> None:
         assert ctx.topic == "pulse.beat"
+        assert ctx.scheduled_for is not None
         seen.add((ctx.group, ctx.scheduled_for))
 
     @app.consumer("pulse.*")
     def count(ctx: Context) -> None:
         assert ctx.schedule == "pulse"
+        assert ctx.scheduled_for is not None
         seen.add((ctx.group, ctx.scheduled_for))
 
     async with app.worker():

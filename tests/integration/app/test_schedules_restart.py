@@ -75,6 +75,7 @@ async def test_a_pause_survives_a_restart_and_a_changed_rhythm(start: Start) -> 
         (ctx,) = (await seen.count(1))[:1]
 
     resumed = next(line for line in await _audit(start) if line.action == "schedule resume")
+    assert ctx.scheduled_for is not None
     assert ctx.scheduled_for > resumed.at  # strictly in the future, whatever was passed over
 
 

@@ -28,6 +28,7 @@ class Place:
 
         @app.recurring("0 * * * *", retry=intervals("15m"), overlap="queue")
         async def hourly(ctx: Context) -> None:
+            assert ctx.scheduled_for is not None
             await ctx.publish("mail", ctx.scheduled_for.hour)
             if ctx.attempt == 1 and ctx.scheduled_for.hour == 14:
                 raise ConnectionError("at two")

@@ -40,6 +40,7 @@ def test_a_plain_message_has_no_headers_and_no_delay() -> None:
 
     assert ctx.headers == {}
     assert not ctx.was_delayed
+    assert (ctx.source, ctx.scheduled_for) == ("message", None)
 
 
 def test_headers_cannot_be_changed_by_a_handler() -> None:

@@ -25,6 +25,7 @@ async def test_what_came_due_while_a_handler_ran_met_it_running(
 
         @app.recurring("0 * * * *", overlap=overlap, timeout="1d")  # type: ignore[arg-type]
         async def slow(ctx: Context) -> None:
+            assert ctx.scheduled_for is not None
             meant.append((ctx.scheduled_for - NOON) / HOUR)
             if len(meant) == 1:
                 kit.elapse("150m")
@@ -88,6 +89,7 @@ async def test_time_that_nobody_was_there_for_is_a_matter_of_the_misfire_policy(
 async def test_jitter_delays_the_run_and_not_what_it_is_for(app: Mainspring) -> None:
     @app.recurring("0 * * * *", jitter="10m")
     async def report(ctx: Context) -> None:
+        assert ctx.scheduled_for is not None
         assert ctx.scheduled_for.minute == 0
 
     with app.testing(start=NOON) as kit:

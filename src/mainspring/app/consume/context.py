@@ -13,8 +13,8 @@ from mainspring.app.message.envelope import MISSING, Addressed, JoinOptions, Pub
 from mainspring.app.options import length
 from mainspring.model.errors import Misuse
 from mainspring.model.join import JoinOutcome, JoinReceipt, outcome
-from mainspring.model.message import Delivery, Receipt, public
-from mainspring.model.schedule import RHYTHM_HEADER
+from mainspring.model.message import Delivery, Receipt, Source, public, source_of
+from mainspring.model.schedule import ONCE, RHYTHM_HEADER
 from mainspring.runtime.batch import Batch
 from mainspring.runtime.handler import Run
 from mainspring.timing.clock import Clock
@@ -121,9 +121,25 @@ class Context:
         return self._delivery.attempt
 
     @property
-    def scheduled_for(self) -> datetime:
-        """When it was due; a retry does not change it."""
-        return self._delivery.scheduled_for
+    def source(self) -> Source:
+        """What has led to it: ``"message"``, ``"delayed"``, ``"schedule"``, ``"manual"`` or ``"replay"``.
+
+        A schedule is run by hand by ``trigger`` and ``backfill``; a dead letter is replayed by ``revive``.
+        """
+        return source_of(self._delivery)
+
+    @property
+    def scheduled_for(self) -> datetime | None:
+        """When it was due; a retry does not change it. None for a message that was published for now."""
+        return self._delivery.scheduled_for if self.was_delayed or self.schedule is not None else None
+
+    @property
+    def started_at(self) -> datetime:
+        """When this attempt started, by this host's clock."""
+        started, clock = self._run.started, self._app.clock
+        if started is None:  # in a process of cpu=True
+            return self._delivery.claimed_at
+        return clock.now() - timedelta(seconds=clock.monotonic() - started)
 
     @property
     def published_at(self) -> datetime:
@@ -143,12 +159,12 @@ class Context:
     @property
     def cron(self) -> str | None:
         """The rhythm of the schedule that made it, as it was then; None for other messages."""
-        return (self._delivery.headers or {}).get(RHYTHM_HEADER) if self.is_recurring else None
+        return (self._delivery.headers or {}).get(RHYTHM_HEADER) if self.schedule is not None else None
 
     @property
     def is_recurring(self) -> bool:
-        """Whether a schedule made it."""
-        return self._delivery.schedule is not None
+        """Whether a schedule made it that has a rhythm, not one that runs once."""
+        return not (self.cron or ONCE).startswith(ONCE)
 
     @property
     def joined(self) -> JoinOutcome | None:

@@ -26,7 +26,9 @@ from mainspring.model.message import Delivery, Draft, public, reserved
 from mainspring.model.verdict import Done
 from mainspring.runtime import verdicts
 from mainspring.runtime.executor import STOP_LOST, STOP_TIMEOUT
-from mainspring.runtime.handler import Around, Run
+from mainspring.runtime.handler import Around as AroundHandling
+from mainspring.runtime.handler import Run
+from mainspring.runtime.schedules.publishing import Around
 from mainspring.runtime.verdicts import is_stopped
 from mainspring.storage.script import Script
 from mainspring.telemetry.logs import log
@@ -64,7 +66,9 @@ class Middleware:
     def publishing(self, message: Outgoing) -> AbstractContextManager[object]:
         """Return a context manager around storing one message, in blocking code and coroutines.
 
-        Headers may be added before it is stored; an exception rejects it, unless it was stored already.
+        Headers may be added before it is stored; an exception rejects it, unless it was stored already. Occurrences of
+        schedules are messages like any other: their rows are locked while it runs, so it must be quick, and an
+        exception stops that schedule for a minute.
         """
         return nullcontext(message)
 
@@ -133,8 +137,12 @@ class PublishChain:
 
         return Traced(spans), *self.outer
 
+    def around_occurrences(self) -> Around | None:
+        """Return the middleware for occurrences of schedules, which have no span; None without any."""
+        return partial(self.around, enlisted=False, traced=False) if self._chain else None
+
     @contextmanager
-    def around(self, drafts: Sequence[Draft], *, enlisted: bool) -> Iterator[list[Draft]]:
+    def around(self, drafts: Sequence[Draft], *, enlisted: bool, traced: bool = True) -> Iterator[list[Draft]]:
         """Enter for every draft; yield them with their new headers. ``enlisted``: in the caller's transaction.
 
         Without drafts, nothing happens.
@@ -144,7 +152,7 @@ class PublishChain:
             return
         outgoing = [Outgoing(draft) for draft in drafts]
         with ExitStack() as stack:
-            if (spans := self._tracing.spans) is not None:
+            if traced and (spans := self._tracing.spans) is not None:
                 pairs = [(draft, message.headers) for draft, message in zip(drafts, outgoing, strict=True)]
                 stack.enter_context(spans.publishing(pairs, enlisted=enlisted))
             for message in outgoing:
@@ -158,7 +166,7 @@ def overrides(middleware: Middleware, method: str) -> bool:
     return getattr(type(middleware), method) is not getattr(Middleware, method)
 
 
-def around(middleware: Sequence[Middleware], app: Publishing, *, batch: bool) -> Around | None:
+def around(middleware: Sequence[Middleware], app: Publishing, *, batch: bool) -> AroundHandling | None:
     """Return the middleware around handling, as the runtime calls it; None without any."""
     method, made = ("handling_batch", BatchContext) if batch else ("handling", Context)
     make: Callable[..., object] = made

@@ -381,6 +381,7 @@ class FanoutCode:
         async def coordinate(ctx: Context) -> Done | Snooze:
             declared = self._known[key]
             doing = self.consumers(declared.topic)
+            assert ctx.scheduled_for is not None, "an occurrence has a due time"
             request = PlanRequest(declared, declared.work, ctx.scheduled_for, ctx, doing, cause=ctx.message_id)
             try:
                 return Done(str(await self._coordinator().plan(request, ctx)))

@@ -29,7 +29,7 @@ from mainspring.model.fanout import (
     subject,
     summed,
 )
-from mainspring.model.message import Delivery, Draft, unstored
+from mainspring.model.message import MANUAL_HEADER, Delivery, Draft, unstored
 from mainspring.model.schedule import Note
 from mainspring.runtime.handler import Handler, Run
 from mainspring.storage.contract import Storage
@@ -288,7 +288,8 @@ def _name(topic: str, work: str | None) -> str:
 def _by_hand(declared: FanoutDeclaration, now: datetime) -> tuple[Delivery, Run]:
     """Return the delivery and run of a manual plan."""
     group = declared.schedule
-    delivery = unstored(Draft(uuid4(), group, b"null"), group, now, now)
+    draft = Draft(uuid4(), group, b"null", headers={MANUAL_HEADER: "true"}, schedule=group, manual=True)
+    delivery = unstored(draft, group, now, now)
     return delivery, Run(delivery, Handler(group, lambda _delivery, _run: None, NO_RETRY), float("inf"))
 
 

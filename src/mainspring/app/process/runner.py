@@ -55,7 +55,7 @@ def build_worker(
     outermost = publisher.outermost()
     handlers = [each.handler(publisher, lending, outermost) for each in chosen]
     declarations = [each.declaration(options.name, options.version) for each in chosen]
-    scheduling = Scheduling(settings.app, schedules, options.version)
+    scheduling = Scheduling(settings.app, schedules, options.version, publisher.around_occurrences())
     meter = meters.new_meter()
     worker = Worker(storage, handlers, declarations, settings, publisher.clock, bus, scheduling, meter)
     meter.worker = worker

@@ -15,7 +15,7 @@ from mainspring.app.schedule.occurrence import OCCURRENCE, OPTIONS, OccurrenceRe
 from mainspring.app.schedule.recurring import Recurrences
 from mainspring.app.schedule.timing import check_has_occurrences, read_timing
 from mainspring.model.errors import BadOption, Misuse
-from mainspring.model.schedule import NEVER, Note, Occurrence, Schedule, Timesheet
+from mainspring.model.schedule import NEVER, ONCE, Note, Occurrence, Schedule, Timesheet
 from mainspring.model.worker import Declarer
 from mainspring.runtime.schedules.decisions import followed, message
 from mainspring.runtime.schedules.declarations import changes_due_time, rescheduled
@@ -324,4 +324,4 @@ def _refuse_code(code: Mapping[str, Collection[Any]]) -> None:
 
 
 def _is_once(row: Schedule) -> bool:
-    return str(row.layers.get("rhythm")).startswith("at ")
+    return str(row.layers.get("rhythm")).startswith(ONCE)

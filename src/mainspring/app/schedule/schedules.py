@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Unpack
@@ -22,6 +23,7 @@ from mainspring.model.errors import BadOption
 from mainspring.model.message import Published, Receipt
 from mainspring.model.schedule import Note, Occurrence, Schedule, Timesheet
 from mainspring.model.views import RunTimes, RunView
+from mainspring.runtime.schedules.publishing import Around
 from mainspring.storage.script import Script
 
 if TYPE_CHECKING:
@@ -55,7 +57,9 @@ class Schedules:
         recurrences: Recurrences,
         app: str,
         workers: Sequence[Worker],
+        around: Around | None = None,
     ) -> None:
+        self._around = around
         self._connection = connection
         self._transactions = transactions
         self._edits = ScheduleEdits(envelope, consumers, recurrences, app)
@@ -286,10 +290,13 @@ class Schedules:
         return self._view(row, None, None)
 
     async def _publish(self, occurrences: Sequence[Occurrence], note: Note, tx: object, call: str) -> None:
-        if tx is None:
-            await (await self._connection.storage(f"app.schedules.{call}()")).timetable.enter(occurrences, note)
-        else:
-            await self._transactions.run(tx, self._publishing(occurrences, note))
+        drafts = [each.draft for each in occurrences]
+        with nullcontext(drafts) if self._around is None else self._around(drafts) as wrapped:
+            made = [replace(each, draft=draft) for each, draft in zip(occurrences, wrapped, strict=True)]
+            if tx is None:
+                await (await self._connection.storage(f"app.schedules.{call}()")).timetable.enter(made, note)
+            else:
+                await self._transactions.run(tx, self._publishing(made, note))
         self._changed()
 
     def _publishing(self, occurrences: Sequence[Occurrence], note: Note) -> Script[Published]:

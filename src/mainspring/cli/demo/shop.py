@@ -151,7 +151,7 @@ def _prices(app: Mainspring) -> None:
 def _rhythms(app: Mainspring) -> None:
     @app.recurring(every("20s"), name="catalogue")
     async def catalogue(ctx: Context) -> None:
-        await ctx.publish("catalogue.render", {"edition": ctx.scheduled_for.isoformat()}, key="catalogue")
+        await ctx.publish("catalogue.render", {"edition": str(ctx.scheduled_for)}, key="catalogue")
 
     @app.recurring(every("10s"), name="reconcile", retry="none")
     async def reconcile() -> Done:
@@ -228,7 +228,7 @@ def build(url: str, journal: Journal) -> Mainspring:
 
     @app.recurring("*/3 * * * * *", timezone=ZONE, name=REPORT)
     async def sales_report(ctx: Context) -> None:
-        due = ctx.scheduled_for.astimezone(ZoneInfo(ZONE))
+        due = (ctx.scheduled_for or ctx.started_at).astimezone(ZoneInfo(ZONE))
         text = f"{journal.counts['placed']} orders by {due:%H:%M:%S} in {ZONE.rpartition('/')[2]}"
         journal.note("report", ctx.group, text)
 

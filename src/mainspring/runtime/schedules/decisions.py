@@ -12,7 +12,7 @@ from uuid import UUID, uuid5
 import msgspec
 
 from mainspring.model.join import Join, as_members
-from mainspring.model.message import Draft, Priority
+from mainspring.model.message import MANUAL_HEADER, Draft, Priority
 from mainspring.model.schedule import (
     DEAD_HEADER,
     NEVER,
@@ -123,6 +123,8 @@ def message(plan: Plan, schedule: str, at: datetime | None, id: UUID, *, manual:
     # A manual run is outside of the rhythm: no next occurrence ends its retries.
     if at is not None and not manual and (following := plan.next(at)) is not None:
         headers[NEXT_HEADER] = following.isoformat()
+    if manual:
+        headers[MANUAL_HEADER] = "true"
     return Draft(
         id=id,
         topic=fields.topic,

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from mainspring.model.schedule import Layer, Rewrite, Schedule
 from mainspring.runtime.schedules.plan import CannotPlan, Code, read_plan
+from mainspring.runtime.schedules.publishing import Around
 from mainspring.storage.contract import Timetable
 
 _logger = logging.getLogger("mainspring.scheduler")
@@ -37,6 +38,8 @@ class Scheduling:
     app: str
     declared: Mapping[str, Declared] = field(default_factory=dict)
     version: int = 0
+    around: Around | None = None
+    """The publishing middleware; None without any."""
 
 
 async def reconcile(

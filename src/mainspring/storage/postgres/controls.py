@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from mainspring.model.message import Cancelled, Draft
+from mainspring.model.message import REPLAYED, Cancelled, Draft
 from mainspring.model.schedule import Note
 from mainspring.model.search import UNFINISHED, By, DeadSelection, Picked, spelled
 from mainspring.storage.operation import operation
@@ -38,6 +38,7 @@ class PostgresControls(PostgresOperations):
         rows = yield self._sql.opening("replace", message_id, group, clean(by), detail, self.now)
         if rows:
             yield self._sql("publish", *columns.of_drafts([draft]), self._channel, self.now)
+            yield self._sql("replayed", draft.id, REPLAYED)
         return bool(rows)
 
     @operation("write")

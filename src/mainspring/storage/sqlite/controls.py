@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from mainspring.model.message import Cancelled, Draft
+from mainspring.model.message import REPLAYED, Cancelled, Draft
 from mainspring.model.schedule import Note
 from mainspring.model.search import UNFINISHED, By, DeadSelection, Picked, spelled
 from mainspring.storage.operation import operation
@@ -55,6 +55,7 @@ class SqliteControls(SqliteOperations):
         if not (yield self._sql("dead_take", message_id.bytes, group)):
             return False
         yield from publish(self._sql, [draft])
+        yield self._sql("replayed", draft.id.bytes, REPLAYED)
         yield self._sql("ended_add", at, 0, message_id.bytes)
         yield self._note(at, Note(by, "replace", f"replaced in {group} by {draft.id}"), str(message_id))
         return True

@@ -14,6 +14,7 @@ reports = Mainspring(name="reports")  # on the database that MAINSPRING_URL name
 
 @reports.recurring("0 2 * * *", timezone="Europe/Berlin", retry=intervals("30m"))
 def nightly(ctx: Context) -> None:
+    assert ctx.scheduled_for is not None
     Order.objects.create(email=f"{ctx.scheduled_for:%m-%d %H:%M}", state="reported")
     if ctx.attempt == 1 and ctx.scheduled_for.day == 3:
         raise ConnectionError("on the second night")

@@ -25,6 +25,7 @@ archive = Archive()
 async def daily_report(ctx: Context) -> None:
     if not archive.answers:
         raise ConnectionError("the archive does not answer")
+    assert ctx.scheduled_for is not None
     archive.reports.append(ctx.scheduled_for)
     await ctx.publish("mail", {"report": ctx.scheduled_for.date().isoformat()})
 

@@ -20,7 +20,8 @@ CASE
 
 -- part: RUN_COLUMNS()
 id, message_id, group_name, topic, attempt, status, started_at, finished_at, node, kind, error, traceback, output,
-    coalesce(source, 'message'), schedule, scheduled_for
+    -- Earlier releases wrote another word.
+    CASE WHEN source = 'deferred' THEN 'delayed' ELSE coalesce(source, 'message') END, schedule, scheduled_for
 
 -- part: ENDED_BEFORE()
 ($2::timestamptz IS NULL OR (finished_at <= $2 AND (finished_at < $2 OR id < $3::bigint)))
@@ -29,7 +30,7 @@ id, message_id, group_name, topic, attempt, status, started_at, finished_at, nod
 CASE
             WHEN {row}.manual THEN 'manual'
             WHEN {row}.schedule IS NOT NULL THEN 'schedule'
-            WHEN {row}.scheduled_for > {row}.published_at THEN 'deferred'
+            WHEN {row}.scheduled_for > {row}.published_at THEN 'delayed'
             ELSE 'message'
         END
 

@@ -397,8 +397,9 @@ revived AS (
     SELECT
         seq, message_id, group_name, priority, NOW($11), scheduled_for,
         published_at, key, schedule, manual,
-        -- epoch never goes back: it is the fence (invariant 2). A revival opens a new one, as a claim does.
-        epoch + 1
+        -- epoch never goes back: it is the fence (invariant 2). A revival opens a new one, as a claim does, and the first one
+        -- a range of its own, by which its runs are known: model.message.REPLAYED.
+        greatest(epoch + 1, 1048576)
     FROM chosen
     WHERE $13::boolean
     ORDER BY seq
@@ -424,3 +425,7 @@ noted AS (
 RUNG(revived, $12, NOW($11))
 SELECT (SELECT count(*) FROM chosen)
 FROM rung
+
+-- name: replayed
+-- $1 message id, $2 model.message.REPLAYED. The copy that replaces a dead letter is a replay, as a revived one.
+UPDATE mainspring.delivery SET epoch = $2 WHERE message_id = $1 AND epoch = 0

@@ -46,11 +46,12 @@ ORDER BY q.seq
 DELETE FROM mainspring_dead WHERE seq IN (SELECT value FROM json_each(?1))
 
 -- name: dead_revive
--- epoch never goes back: it is the fence (invariant 2). A revival opens a new one, as a claim does.
+-- epoch never goes back: it is the fence (invariant 2). A revival opens a new one, as a claim does, and the first one a range of
+-- its own, by which its runs are known: model.message.REPLAYED.
 INSERT INTO mainspring_delivery (
     seq, message_id, group_name, priority, due_at, epoch, scheduled_for, published_at, key, schedule, manual
 )
-SELECT d.seq, d.message_id, d.group_name, d.priority, ?2, d.epoch + 1, d.scheduled_for, d.published_at, d.key,
+SELECT d.seq, d.message_id, d.group_name, d.priority, ?2, max(d.epoch + 1, 1048576), d.scheduled_for, d.published_at, d.key,
        d.schedule, d.manual
 FROM json_each(?1) AS chosen
 CROSS JOIN mainspring_dead AS d ON d.seq = chosen.value
@@ -116,3 +117,7 @@ WHERE seq IN (
         SELECT d.seq FROM PICKED(delivery) WHERE d.held_by IS NULL AND d.due_at > ?3 AND d.due_at < NEVER()
     )
 RETURNING seq
+
+-- name: replayed
+-- ?1 message id, ?2 model.message.REPLAYED. The copy that replaces a dead letter is a replay, as a revived one.
+UPDATE mainspring_delivery SET epoch = ?2 WHERE message_id = ?1 AND epoch = 0
