@@ -12,6 +12,20 @@ WALK = "tests/integration/namespaces/test_walk.py"
 
 DASHBOARD: list[Mutant] = [
     Mutant(
+        "a schedule that exists is replaced by a new one of its name",
+        file="dashboard/api/schedules.py",
+        was="    if await schedules.get(params.name) is not None:",
+        becomes="    if params.at is not None and await schedules.get(params.name) is not None:",
+        caught_by="tests/dashboard/test_schedules.py::test_a_schedule_that_is_there_is_not_replaced_by_a_new_one",
+    ),
+    Mutant(
+        "the look-ahead of a schedule leaves out the days that its code decides",
+        file="app/schedule/edits.py",
+        was="        edits = self._edited(name, row, rhythm, _undone(reset), options)",
+        becomes="        edits = self._edited(name, row, rhythm, _undone(reset), {'workdays': [], **options})",
+        caught_by="tests/dashboard/test_instants.py::test_what_is_omitted_is_as_in_the_schedule_that_is_named",
+    ),
+    Mutant(
         "a change without its CSRF token is accepted",
         file="dashboard/security/gate.py",
         was="if access.csrf is None or not hmac.compare_digest(sent.encode(), access.csrf.encode()):",

@@ -28,6 +28,7 @@ SCREENS = {
     "consumer": "/consumers/view?group=book_carrier",
     "schedules": "/schedules",
     "schedule": "/schedules/view?name=stock_take",
+    "try": "/schedules/try?rhythm=0+9+*+*+mon-fri&timezone=America/New_York&holidays=US",
     "dead": "/dead",
     "leases": "/leases",
     "fanouts": "/fanouts",

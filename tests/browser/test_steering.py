@@ -1,6 +1,7 @@
 """What an operator does, through the pages, and what becomes of it in the app."""
 
 import re
+from datetime import timedelta
 
 from playwright.sync_api import Page, expect
 
@@ -240,13 +241,47 @@ def test_a_schedule_is_created_for_one_time(site: Site, visit: Opening) -> None:
     page.get_by_role("button", name="New schedule").click()
     page.get_by_role("dialog").get_by_label("When").select_option("once")
     page.get_by_role("dialog").locator("summary", has_text="Payload").click()
-    _agree(page, "Create", Name="trial", Consumer="ship", At="2040-01-31T09:00", Payload='{"parcel": 1}')
+    page.get_by_role("dialog").get_by_label(re.compile("^At")).fill("2040-01-31T09:00")
+    page.get_by_role("dialog").get_by_text("Runs", exact=True).click()
+    page.get_by_role("dialog").get_by_label("Timeout").fill("90s")
+    _agree(page, "Create", Name="trial", Consumer="ship", Payload='{"parcel": 1}')
 
     expect(page.get_by_role("heading", level=1)).to_have_text("trial")
     view = site.do(site.app.schedules.get("trial"))
     assert view is not None
     assert view.next_at is not None
-    assert view.next_at.year == 2040
+    assert (view.next_at.year, view.timeout) == (2040, timedelta(seconds=90))
+
+
+def test_how_its_runs_are_handled_is_edited(site: Site, visit: Opening) -> None:
+    page = visit(site, "/schedules/view?name=nightly")
+
+    page.get_by_role("button", name="Edit").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Runs", exact=True).click()
+    dialog.get_by_label("Retry").fill("5s, 1m")
+    dialog.get_by_label("Fire").select_option("queue empty")
+    dialog.get_by_label("Keep of its dead letters").select_option("all")
+    dialog.get_by_label("Then run").fill("hourly")
+    dialog.get_by_label("Key").fill("night")
+    dialog.get_by_label("Headers").fill('{"tenant": "acme"')
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("headers are not JSON")
+    _agree(page, "Save", Headers='{"tenant": "acme"}')
+    expect(page.get_by_text("all kept (edited)")).to_be_visible()
+    altered = site.do(site.app.schedules.get("nightly"))
+    page.get_by_role("button", name="Edit").click()
+    dialog.get_by_text("Runs", exact=True).click()
+    dialog.get_by_label("Keep of its dead letters").select_option("")
+    _agree(page, "Save", Headers="", Key="", Retry="", **{"Then run": ""})
+    cleared = site.do(site.app.schedules.get("nightly"))
+
+    assert altered is not None
+    assert cleared is not None
+    assert (altered.only_if, altered.dead, altered.then, altered.key) == ("queue empty", "all", "hourly", "night")
+    assert (dict(altered.headers), altered.retry is not None) == ({"tenant": "acme"}, True)
+    assert (cleared.only_if, cleared.dead, cleared.then, cleared.key) == ("queue empty", None, None, None)
+    assert (dict(cleared.headers), cleared.retry) == ({}, None)
 
 
 def test_a_viewer_tries_an_expression(site: Site, visit: Opening) -> None:

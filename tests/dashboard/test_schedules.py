@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from mainspring.dashboard.readings import RunTimes
 from tests.dashboard.scene import Scene, at_work, opened, until
 
 BY = "operator (dashboard)"
@@ -125,13 +124,6 @@ async def test_every_field_of_when_a_schedule_is_due_is_altered_and_reset(scene:
     assert (cleared.holidays, cleared.end, cleared.start) == ((), None, altered.start)
 
 
-@pytest.mark.parametrize(("share", "seconds"), [(0.0, 1.0), (0.5, 50.0), (0.95, 95.0), (0.99, 99.0), (1.0, 100.0)])
-def test_a_percentile_is_the_time_within_which_that_share_of_the_runs_ended(share: float, seconds: float) -> None:
-    assert RunTimes(tuple(float(each) for each in range(1, 101))).quantile(share) == seconds
-    assert RunTimes(()).quantile(share) is None
-    assert RunTimes((7.0,)).quantile(share) == 7.0
-
-
 async def test_a_schedule_is_shown_with_how_long_its_runs_take() -> None:
     async with opened(dead=0) as scene, scene.viewer() as client:
         before = (await client.get("/api/schedule", params={"name": "report"})).json()
@@ -145,9 +137,10 @@ async def test_a_schedule_is_shown_with_how_long_its_runs_take() -> None:
             await until(ran)
         after = (await client.get("/api/schedule", params={"name": "weekly"})).json()
 
-    assert (before["measured"], before["run"]) == (0, {"p50": None, "p95": None, "p99": None})
-    assert after["measured"] == 3
-    assert 0 <= after["run"]["p50"] <= after["run"]["p95"] <= after["run"]["p99"]
+    took = after["schedule"]["run_times"]
+    assert before["schedule"]["run_times"] is None
+    assert took["runs"] == 3
+    assert 0 <= took["p50"] <= took["p95"] <= took["p99"] <= took["longest"]
 
 
 async def test_how_its_runs_go_is_set_by_create_and_by_alter_and_its_secrets_are_masked(scene: Scene) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.observe.health import LIVE, READY
@@ -16,17 +15,13 @@ from mainspring.model.health import Health, HealthLimits
 from mainspring.model.measures import MeasuresView, Window
 
 T = TypeVar("T")
-K = TypeVar("K")
 
 _PATIENCE = 15.0
 _COMING = 8
 _AGES: Mapping[Window, float] = {"15m": 0.5, "2h": 2.0, "24h": 10.0, "7d": 20.0}
 """Seconds for which a reading of a window is reused."""
 _KEPT = 64
-"""How many readings of windows are kept, and how many of run times."""
-_SAMPLE = 1_000
-"""How many runs of a schedule are read for its run times."""
-_RAN = ("done", "failed", "dead")
+"""How many readings of windows are kept."""
 
 
 class Cached(Generic[T]):
@@ -54,16 +49,6 @@ class Cached(Generic[T]):
             value = await self._read()
         self._value, self._at = value, time.monotonic()
         return value
-
-
-class RunTimes(NamedTuple):
-    """How long the newest kept runs took, in seconds, shortest first."""
-
-    seconds: tuple[float, ...]
-
-    def quantile(self, share: float) -> float | None:
-        """Return the time within which this share of the runs ended; None without any run."""
-        return self.seconds[max(0, math.ceil(share * len(self.seconds)) - 1)] if self.seconds else None
 
 
 def _noticed(reading: asyncio.Task[Any]) -> None:
@@ -94,30 +79,16 @@ class Readings:
         self.coming: Callable[[], Awaitable[list[ScheduleView]]] = Cached(lambda: _coming(app), 2.0).get
         self._app = app
         self._measures: dict[tuple[Window, str | None], Cached[MeasuresView]] = {}
-        self._run_times: dict[str, Cached[RunTimes]] = {}
 
     def measures(self, window: Window, group: str | None = None) -> Awaitable[MeasuresView]:
         """Return what ended within a window, of one group or all; longer windows are cached longer."""
         key = (window, group)
-        return _kept(self._measures, key, partial(self._app.stats.measures, *key), _AGES[window])
-
-    def run_times(self, schedule: str) -> Awaitable[RunTimes]:
-        """Return how long the newest kept runs of a schedule took."""
-        return _kept(self._run_times, schedule, partial(_run_times, self._app, schedule), _AGES["24h"])
-
-
-def _kept(cache: dict[K, Cached[T]], key: K, read: Callable[[], Awaitable[T]], seconds: float) -> Awaitable[T]:
-    """Return the reading of this key. The least recently used is dropped, so that unknown names fill no memory."""
-    found = cache[key] = cache.pop(key) if key in cache else Cached(read, seconds)
-    if len(cache) > _KEPT:
-        del cache[next(iter(cache))]
-    return found.get()
-
-
-async def _run_times(app: Mainspring, schedule: str) -> RunTimes:
-    runs = await app.schedules.runs(schedule, limit=_SAMPLE)
-    times = (run.finished_at - run.started_at for run in runs if run.status in _RAN)
-    return RunTimes(tuple(sorted(each.total_seconds() for each in times)))
+        # Least recently used first, so that requests with unknown names do not fill the memory.
+        found = self._measures.pop(key, None) or Cached(partial(self._app.stats.measures, *key), _AGES[window])
+        self._measures[key] = found
+        if len(self._measures) > _KEPT:
+            del self._measures[next(iter(self._measures))]
+        return found.get()
 
 
 async def _coming(app: Mainspring) -> list[ScheduleView]:

@@ -16,7 +16,7 @@ from mainspring.app.schedule.view import ScheduleView
 from mainspring.app.schedule.view import preview as previewed
 from mainspring.dashboard.api.messages import HeaderText
 from mainspring.dashboard.api.payloads import NewPayload, PayloadText, given_payload, refuse_masks
-from mainspring.dashboard.api.views import Percentiles, Rows, RowsPage, percentiles
+from mainspring.dashboard.api.views import Rows, RowsPage
 from mainspring.dashboard.responses import Problem, shown
 from mainspring.dashboard.route import (
     NO_NUL,
@@ -206,7 +206,7 @@ class NamedSchedule(Params, frozen=True):
 
 
 class ScheduleDetails(Struct, frozen=True):
-    """A schedule, its next times and its latest runs. ``run`` is of the newest ``measured`` kept runs."""
+    """A schedule, its next times and its latest runs."""
 
     now: datetime
     schedule: ScheduleView
@@ -214,8 +214,6 @@ class ScheduleDetails(Struct, frozen=True):
     runs: Sequence[RunView]
     cursor: str | None
     """The cursor of earlier runs; null: there are none."""
-    run: Percentiles
-    measured: int
 
 
 class RunsQuery(PageQuery, frozen=True, kw_only=True):
@@ -250,16 +248,7 @@ async def schedule(call: Call, params: NamedSchedule) -> ScheduleDetails:
         raise Problem(404, "not_found", "no such schedule")
     view = replace(view, headers=call.redaction.headers(view.headers))
     page = await runs(call, RunsQuery(name=params.name))
-    times = await call.services.readings.run_times(params.name)
-    return ScheduleDetails(
-        datetime.now(UTC),
-        view,
-        await _next(call, params.name),
-        page.rows,
-        page.cursor,
-        percentiles(times),
-        len(times.seconds),
-    )
+    return ScheduleDetails(datetime.now(UTC), view, await _next(call, params.name), page.rows, page.cursor)
 
 
 async def runs(call: Call, params: RunsQuery) -> RunPage:

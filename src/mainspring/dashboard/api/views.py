@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
 from mainspring.app.page import Page
 from mainspring.dashboard.responses import shown
 from mainspring.dashboard.route import PageQuery
-from mainspring.model.measures import Bucket, MeasuresView
+from mainspring.model.measures import Bucket, Histogram, MeasuresView
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -71,14 +71,7 @@ def _bucket(each: Bucket) -> BucketShown:
     return shown(BucketShown, each, wait=percentiles(each.wait), run=percentiles(each.run))
 
 
-class Quantiles(Protocol):
-    """Times of which percentiles are known."""
-
-    def quantile(self, share: float, /) -> float | None:
-        """Return the seconds within which this share of them lies; None without any."""
-
-
-def percentiles(times: Quantiles) -> Percentiles:
+def percentiles(times: Histogram) -> Percentiles:
     """Return three percentiles; null without any values."""
     return Percentiles(times.quantile(0.5), times.quantile(0.95), times.quantile(0.99))
 

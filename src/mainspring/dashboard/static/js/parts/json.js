@@ -21,9 +21,9 @@ export function editor(values, name, label, { hint, blank, redraw }) {
 }
 
 /** The text, if it is JSON; it is sent as text, because numbers beyond 2^53 would lose digits here. */
-export function checked(text) {
+export function checked(text, what = "payload") {
   const wrong = fault(text);
-  if (wrong) throw new Error(`The payload is not JSON: ${wrong}`);
+  if (wrong) throw new Error(`${what === "headers" ? "The headers are" : `The ${what} is`} not JSON: ${wrong}`);
   return text;
 }
 

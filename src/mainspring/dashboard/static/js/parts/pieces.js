@@ -124,13 +124,14 @@ export function failed(run, consumer) {
 }
 
 /**
-  * A table. `columns` are `{name, right, spare, fill, cell(row)}`, or false for one that is not shown; `open(row)` makes
+  * A table. `columns` are `{name, right, spare, roomy, fill, cell(row)}`, or false for one that is not shown; `open(row)` makes
   * rows links, `filter` makes columns with `by(row)` sortable.
  */
 export function table(given, rows, { key, open, chosen, at, filter } = {}) {
   const columns = given.filter(Boolean);
   const kind = (column) =>
-    [column.right && "right", column.spare && "spare", column.fill && "fill", column.tight && "tight"]
+    ["right", "spare", "roomy", "fill", "tight"]
+      .map((each) => column[each] && each)
       .filter(Boolean)
       .join(" ");
   const names = columns.map((column) =>

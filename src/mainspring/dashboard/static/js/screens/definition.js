@@ -20,12 +20,37 @@ const POLICIES = {
   jitter: "0s",
   priority: "normal",
 };
+/** How its runs are handled, and what they carry: empty values set nothing. */
+const RUNS = {
+  only_if: "",
+  retry: "",
+  timeout: "",
+  dead: "",
+  then: "",
+  failed: "",
+  key: "",
+  correlation_id: "",
+  headers: "",
+};
+/** What overrides a field with nothing; other fields are reset to what is beneath an edit. */
+const NOTHING = {
+  workdays: "none",
+  holidays: "none",
+  only_if: "",
+  then: "",
+  failed: "",
+  key: "",
+  correlation_id: "",
+  headers: {},
+};
+const ONLY_IF = { "": "always", "queue empty": "if its queue is empty" };
+const DEAD = { "": "as the app decides", latest: "the latest, with a count", all: "all" };
 const AGAIN = "recurring";
 const ONCE = "once";
 
 /** Create a schedule; `given` are fields that are known already. */
 export async function creating(context, go, given = {}) {
-  const values = { name: "", consumer: "", topic: "", how: AGAIN, at: "", payload: "", ...BLANK, ...POLICIES, ...given };
+  const values = { name: "", consumer: "", topic: "", how: AGAIN, at: "", payload: "", ...BLANK, ...POLICIES, ...RUNS, ...given };
   const preview = new Preview(
     () => values.rhythm && { ...timing(values), count: 10 },
     () => h("p", { class: "faint" }, "Its next times appear here."),
@@ -58,6 +83,7 @@ export async function creating(context, go, given = {}) {
           ? field(values, "at", "At", { type: "datetime-local", hint: "by your own clock" })
           : [dueFields(values, refresh), preview.view()],
         !once && folded("Policies", policyFields(values), ruleFields(values, refresh)),
+        folded("Runs", runFields(values, { once })),
         folded(
           "Payload",
           editor(values, "payload", "Payload", { hint: "JSON, for every run.", blank: "Empty: null.", redraw }),
@@ -79,18 +105,23 @@ function created(values) {
   const content = payload.trim() && { payload_text: checked(payload) };
   if (how === ONCE) {
     if (!at) throw new Error("Enter the time.");
-    return { name, at: sent("at", at), consumer, ...content };
+    return { name, at: sent("at", at), consumer, ...filled(values, RUNS, "only_if"), ...content };
   }
   if (!values.rhythm.trim()) throw new Error("Enter a rhythm.");
-  const policies = Object.keys(POLICIES).filter((each) => values[each] !== POLICIES[each]);
   return {
     name,
     ...(consumer && { consumer }),
     ...(topic && { topic }),
     ...timing(values),
-    ...Object.fromEntries(policies.map((each) => [each, typed(each, values[each], POLICIES[each])])),
+    ...filled(values, { ...POLICIES, ...RUNS }),
     ...content,
   };
+}
+
+/** The fields of a new schedule that differ from their defaults. */
+function filled(values, defaults, except) {
+  const set = Object.keys(defaults).filter((name) => name !== except && values[name].trim() !== defaults[name]);
+  return Object.fromEntries(set.map((name) => [name, typed(name, values[name].trim(), defaults[name])]));
 }
 
 /** Edit a schedule; edits override configuration and code. */
@@ -115,6 +146,7 @@ export async function editing(row) {
         dueFields(values, refresh, { days }),
         preview.view(),
         folded("Policies", policyFields(values), ruleFields(values, refresh)),
+        folded("Runs", runFields(values, { condition: byCode([row.only_if ?? ""]) })),
         row.edited.length > 0 &&
           h(
             "p",
@@ -140,10 +172,9 @@ function changes(row, before, values, among) {
     const value = values[name].trim();
     if (value === before[name]) continue;
     if (value || name in POLICIES) found[name] = typed(name, value, POLICIES[name]);
-    else if (name === "workdays" || name === "holidays") found[name] = "none";
+    else if (name in NOTHING) found[name] = NOTHING[name];
     else if (row.edited.includes(name)) found.reset = [...(found.reset ?? []), name];
-    else if (name === "start" || name === "end") throw new Error(`Its ${origin(row, name)} sets ${name}: enter another time.`);
-    else throw new Error(`Enter a ${name}.`);
+    else throw new Error(`Its ${origin(row, name)} sets ${name}: enter another value.`);
   }
   return found;
 }
@@ -155,6 +186,7 @@ function origin(row, name) {
 
 function typed(name, value, standard) {
   if (name === "catch_up") return Number(value || standard);
+  if (name === "headers" || (name === "retry" && value.startsWith("{"))) return JSON.parse(checked(value, name));
   return sent(name, value || standard);
 }
 
@@ -175,7 +207,26 @@ function written(row) {
     overlap: row.overlap,
     jitter: `${row.jitter}s`,
     priority: PRIORITIES[row.priority],
+    only_if: byCode([row.only_if ?? ""]) ? "" : (row.only_if ?? ""),
+    retry: retryOf(row),
+    timeout: row.untimed ? "none" : row.timeout === null ? "" : `${row.timeout}s`,
+    dead: row.dead ?? "",
+    then: row.then ?? "",
+    failed: row.failed ?? "",
+    key: row.key ?? "",
+    correlation_id: row.correlation_id ?? "",
+    headers: headersOf(row),
   };
+}
+
+/** Its retry policy as text: a name, or data. */
+export function retryOf({ retry }) {
+  return typeof retry === "string" ? retry : retry === null ? "" : JSON.stringify(retry);
+}
+
+/** Its headers as text. */
+export function headersOf({ headers }) {
+  return Object.keys(headers).length ? JSON.stringify(headers) : "";
 }
 
 /** Stored days as people write them. */
@@ -210,6 +261,38 @@ function policyFields(values) {
       select(values, "priority", "Priority", PRIORITIES),
       field(values, "misfire_after", "Missed if later than", { placeholder: "60s" }),
       field(values, "catch_up", "Make up for at most", { inputmode: "numeric" }),
+    ),
+  ];
+}
+
+function runFields(values, { once = false, condition = "" }) {
+  const groups = { list: "targets", placeholder: "nothing" };
+  return [
+    h(
+      "div",
+      { class: "fields" },
+      field(values, "retry", "Retry", { placeholder: "5s, 1m, 10m", hint: "waits, or a preset" }),
+      field(values, "timeout", "Timeout", { placeholder: "90s", hint: "of one attempt; “none”: no limit" }),
+    ),
+    h(
+      "div",
+      { class: "fields" },
+      !once &&
+        select(values, "only_if", condition ? `Fire (or as ${condition} decides)` : "Fire", Object.keys(ONLY_IF), null, ONLY_IF),
+      select(values, "dead", "Keep of its dead letters", Object.keys(DEAD), null, DEAD),
+    ),
+    h(
+      "div",
+      { class: "fields" },
+      field(values, "then", "Then run", groups),
+      field(values, "failed", "If it failed, run", groups),
+    ),
+    h(
+      "div",
+      { class: "fields" },
+      field(values, "key", "Key"),
+      field(values, "correlation_id", "Correlation id"),
+      field(values, "headers", "Headers", { class: "mono", placeholder: '{"tenant": "acme"}' }),
     ),
   ];
 }

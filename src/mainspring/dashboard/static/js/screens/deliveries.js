@@ -57,7 +57,7 @@ export const COLUMNS = [
       note(row),
     ],
   },
-  { name: "Attempt", right: true, spare: true, cell: (row) => row.attempt || "" },
+  { name: "Attempt", right: true, roomy: true, cell: (row) => row.attempt || "" },
   { name: "When", right: true, cell: instant },
 ];
 

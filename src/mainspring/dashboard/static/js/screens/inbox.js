@@ -118,7 +118,7 @@ function columnsOf(context) {
     {
       name: "Message",
       cell: (row) => [
-        h("span", { class: "mono" }, name(row.message_id)),
+        h("span", { class: "mono id" }, name(row.message_id)),
         h("span", { class: "under" }, name(`from ${row.source}`)),
         row.error && h("span", { class: "narrow-only error" }, row.error),
       ],

@@ -120,11 +120,11 @@ function groups(seen) {
         " ",
         h("span", { class: "meter roomy" }, meter(group.ready / most)),
       ),
-      h("td", { class: "right" }, group.oldest_ready_at ? when(group.oldest_ready_at, "age") : "–"),
+      h("td", { class: "right spare" }, group.oldest_ready_at ? when(group.oldest_ready_at, "age") : "–"),
       h("td", { class: "right" }, running(group)),
       h("td", { class: "right roomy" }, capped(group.scheduled, seen.cap)),
       h("td", { class: "right" }, `${rate(group.rate)}/s`),
-      h("td", { class: `right ${group.failing ? "wrong" : ""}` }, `${rate(group.failing)}/s`),
+      h("td", { class: `right spare ${group.failing ? "wrong" : ""}` }, `${rate(group.failing)}/s`),
       h(
         "td",
         { class: "right" },
@@ -135,9 +135,8 @@ function groups(seen) {
     ),
   );
   const names = ["Consumer", "Ready", "Oldest", "Running", "Scheduled", "Done", "Failing", "Dead"];
-  const heads = names.map((name, index) =>
-    h("th", { scope: "col", class: `${index ? "right" : ""} ${name === "Scheduled" ? "roomy" : ""}` }, name),
-  );
+  const kinds = { Consumer: "", Scheduled: "right roomy", Oldest: "right spare", Failing: "right spare" };
+  const heads = names.map((name) => h("th", { scope: "col", class: kinds[name] ?? "right" }, name));
   return card(
     title,
     h("a", { href: href("consumers") }, "All"),

@@ -7,7 +7,7 @@ import { ask, attempt, confirmed, field, toast } from "../parts/dialogs.js";
 import { button, card, consumerLink, empty, facts, head, messageLink, state, stopped, strip, table, when } from "../parts/pieces.js";
 import { href } from "../router.js";
 import { Pages } from "../pages.js";
-import { PRIORITIES, daysOf, editing } from "./definition.js";
+import { PRIORITIES, daysOf, editing, headersOf, retryOf } from "./definition.js";
 import { instants } from "./rhythm.js";
 import { steer } from "./schedules.js";
 import { watchScreen } from "./screen.js";
@@ -123,6 +123,15 @@ function about(row) {
         ["overlap", row.overlap + from("overlap")],
         ["jitter", set("jitter", row.jitter && `up to ${span(row.jitter)}`)],
         ["priority", PRIORITIES[row.priority] + from("priority")],
+        ["only if", set("only_if", row.only_if && daysOf([row.only_if]))],
+        ["retry", set("retry", retryOf(row))],
+        ["timeout", set("timeout", row.untimed ? "no limit" : row.timeout && span(row.timeout))],
+        ["dead letters", set("dead", row.dead && `${row.dead} kept`)],
+        ["then", row.then ? [consumerLink(row.then), from("then")] : set("then")],
+        ["if it failed", row.failed ? [consumerLink(row.failed), from("failed")] : set("failed")],
+        ["key", set("key", row.key)],
+        ["correlation", set("correlation_id", row.correlation_id)],
+        ["headers", set("headers", headersOf(row))],
         ["fired", count(row.fired)],
         ["missed", row.missed ? count(row.missed) : null],
         ["skipped", row.skipped ? count(row.skipped) : null],
@@ -134,7 +143,7 @@ function about(row) {
   );
 }
 
-function history({ schedule: { name }, run: took, measured }, pages, redraw) {
+function history({ schedule: { name, run_times: took } }, pages, redraw) {
   const runs = pages.all();
   if (!runs.length)
     return card(
@@ -170,12 +179,12 @@ function history({ schedule: { name }, run: took, measured }, pages, redraw) {
   return card(
     "Runs",
     strip(runs, 30),
-    measured > 0 &&
+    took &&
       h(
         "p",
         { class: "body figures" },
         ["p50", "p95", "p99"].map((share) => h("span", null, h("span", { class: "faint" }, share), " ", span(took[share]))),
-        h("span", { class: "faint" }, `run time of the newest ${many(measured, "kept run")}`),
+        h("span", { class: "faint" }, `run time of the newest ${many(took.runs, "kept run")}`),
       ),
     table(columns, runs, { key: (run) => run.id }),
     pages.cursor !== null && h("div", { class: "body" }, button("More", more)),

@@ -4,7 +4,7 @@ import { post } from "../api.js";
 import { h } from "../view.js";
 import { count } from "../format.js";
 import { confirmedWithReason, resumeButton } from "../parts/dialogs.js";
-import { button, card, consumerLink, emptyCard, head, messageLink, state, stopped, table, when } from "../parts/pieces.js";
+import { button, card, consumerLink, emptyCard, head, messageLink, name, state, stopped, table, when } from "../parts/pieces.js";
 import { RowFilter } from "../parts/rows.js";
 import { href } from "../router.js";
 import { watchScreen } from "./screen.js";
@@ -47,7 +47,7 @@ function columnsOf(context) {
     {
       name: "Worker",
       by: (row) => row.name,
-      cell: (row) => [h("b", null, row.name), h("span", { class: "under nowrap" }, `${row.host}, process ${row.pid}`)],
+      cell: (row) => [h("b", null, name(row.name)), h("span", { class: "under nowrap" }, `${row.host}, process ${row.pid}`)],
     },
     {
       name: "State",
