@@ -29,6 +29,20 @@ MUTANTS: list[Mutant] = [
         caught_by="tests/integration/app/test_metrics.py::test_without_the_database_a_process_tells_of_itself",
     ),
     Mutant(
+        "a part of a password that is not escaped is shown as the host",
+        file="storage/postgres/errors.py",
+        was=", *password_parts(dsn)]",
+        becomes="]",
+        caught_by="tests/unit/storage/postgres/test_address.py",
+    ),
+    Mutant(
+        "a lost lease is not told by health",
+        file="runtime/lease_keeper.py",
+        was="        if why != CLOSED:\n",
+        becomes="        if why == CLOSED:\n",
+        caught_by="tests/integration/app/test_lease_health.py",
+    ),
+    Mutant(
         "a worker of another app makes a group look served",
         file="app/observe/checks.py",
         was="    return {(each.app, group) for each in alive for group in each.groups}",

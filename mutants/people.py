@@ -325,7 +325,7 @@ DATABASES: list[Mutant] = [
     Mutant(
         "a refusal for want of a right names no way to see which",
         file="storage/postgres/errors.py",
-        was="            return NotGranted(text)",
+        was="            return NotGranted(text, _advice(refusal.state, str(error), address))",
         becomes="            return StorageError(text)",
         caught_by=RIGHTS,
     ),

@@ -183,8 +183,9 @@ class StorageUnavailable(StorageError):
 class NotGranted(StorageError):
     """The database is reachable, but the role lacks a right."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(f"{text}: run `mainspring doctor` as this role, it prints the GRANT that is missing")
+    def __init__(self, text: str, advice: str | None = None) -> None:
+        doctor = "run `mainspring doctor` as this role, it prints the GRANT that is missing"
+        super().__init__(f"{text}: {advice or doctor}")
 
 
 class SchemaMissing(StorageError):

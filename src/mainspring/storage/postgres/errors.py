@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from mainspring.model.errors import BadOption, NotGranted, SchemaMissing, StorageError, StorageUnavailable
 from mainspring.storage.migrations import flags, migrations
+from mainspring.storage.postgres.address import Address, password_parts
 from mainspring.storage.postgres.dialect import PACKAGE
 from mainspring.storage.postgres.driver import Refusal
 
@@ -24,6 +25,8 @@ _TRY_AGAIN = frozenset(
 )
 _TRY_AGAIN_CLASSES = ("08", "53", "57P")
 _CREDENTIALS = "28"
+_OF_CONNECTIONS = ("08", "28", "3D", "25006", "42501", "53", "57P")
+"""Of the connection, or of the rights of its role."""
 _NOT_GRANTED = "42501"
 _NO_TABLES = frozenset({"42P01", "3F000"})
 _UNDEFINED = "42883"
@@ -33,27 +36,52 @@ _REFUSED_SETTING = frozenset({"08P01", "42704"})
 
 
 def translated(
-    error: BaseException, refusal: Refusal | None, secrets: tuple[str, ...], *, renews: bool = False
+    error: BaseException,
+    refusal: Refusal | None,
+    secrets: tuple[str, ...],
+    *,
+    renews: bool = False,
+    address: Address | None = None,
 ) -> StorageError:
     """The error to raise instead of this one; ``refusal`` is what the driver takes it for.
 
     ``renews`` says that the next connection may have other credentials, so that refused ones are no final answer.
+    Errors of the connection and of rights name the ``address``.
     """
+    at = "" if address is None else f" at {address}"
     if refusal is not None:
         said = str(error).partition("\n")[0]
         if refusal.state in _NO_TABLES or (refusal.state == _UNDEFINED and said.startswith("function ")):
             return SchemaMissing(0, migrations(PACKAGE)[-1].number, flags=flags(said), what=said)
-        text = f"PostgreSQL says {_scrubbed(str(error), secrets)} ({refusal.state})"
+        named = at if refusal.state.startswith(_OF_CONNECTIONS) else ""
+        text = f"PostgreSQL{named} says {_scrubbed(str(error), secrets)} ({refusal.state})"
         if refusal.state == _NOT_GRANTED:
-            return NotGranted(text)
+            return NotGranted(text, _advice(refusal.state, str(error), address))
+        advice = _advice(refusal.state, str(error), address)
+        text += "" if advice is None else f": {advice}"
         passes = _passes(refusal) or (renews and refusal.state.startswith(_CREDENTIALS))
         return StorageUnavailable(text) if passes else StorageError(text)
     if isinstance(error, UnicodeError):
         return StorageError(f"a value cannot be stored: {_scrubbed(str(error), secrets)}")
     if isinstance(error, TimeoutError):
-        return StorageUnavailable("PostgreSQL did not answer in time")
+        return StorageUnavailable(f"PostgreSQL{at} did not answer in time")
     text = _scrubbed(str(error), secrets) or type(error).__name__
-    return StorageUnavailable(f"PostgreSQL cannot be reached: {text}")
+    hint = "" if address is None or address.hint is None else f". Also, {address.hint}"
+    return StorageUnavailable(f"PostgreSQL{at} cannot be reached: {text}{hint}")
+
+
+def _advice(state: str, said: str, address: Address | None) -> str | None:
+    """Return what to change, where that is known."""
+    if address is None:
+        return None
+    if state == _NOT_GRANTED:
+        granted = f'run GRANT CONNECT ON DATABASE "{address.database}" TO "{address.role}"; as its owner'
+        return granted if "for database" in said else None
+    return {
+        "28P01": "correct the role or its password in the URL",
+        "28000": "correct the role in the URL, or admit it in the server's pg_hba.conf",
+        "3D000": f"run `createdb {address.database}`, or correct the database in the URL",
+    }.get(state)
 
 
 def is_lasting(refusal: Refusal | None) -> bool:
@@ -80,10 +108,10 @@ def _passes(refusal: Refusal) -> bool:
 
 
 def secrets_of(dsn: str) -> tuple[str, ...]:
-    """The passwords in a connection URL, as written and as meant."""
+    """The passwords in a connection URL, as written and as meant; in parts where it is not escaped."""
     try:
         parts = urlsplit(dsn)
-        found = [parts.password or "", *parse_qs(parts.query).get("password", ())]
+        found = [parts.password or "", *parse_qs(parts.query).get("password", ()), *password_parts(dsn)]
     except ValueError:
         raise unreadable() from None
     return tuple(each for word in found if word for each in {word, unquote(word)})
@@ -93,7 +121,7 @@ def unreadable() -> BadOption:
     """Say that the URL cannot be read, without saying what it is."""
     return BadOption(
         "the PostgreSQL URL cannot be read: write postgresql://user:password@host:5432/database, "
-        "and write characters like @ / : # ? in the password as %40 %2F %3A %23 %3F"
+        "and write characters like @ / : # ? % in the password as %40 %2F %3A %23 %3F %25"
     )
 
 

@@ -20,6 +20,7 @@ from mainspring.model.redaction import redacted
 from mainspring.storage.contract import PoolUse
 from mainspring.storage.operation import Lane
 from mainspring.storage.postgres import errors
+from mainspring.storage.postgres.address import Address, read_address
 from mainspring.storage.postgres.dialect import Opening
 from mainspring.storage.postgres.driver import Connection, Driver, Refusal, SettingsRefused
 from mainspring.storage.postgres.errors import is_lasting
@@ -70,6 +71,11 @@ class UrlSource:
     def renews(self) -> bool:
         """Whether credentials that are refused now may be others at the next connection."""
         return self._ask is not None
+
+    @property
+    def address(self) -> Address:
+        """Where the latest URL leads."""
+        return read_address(self._dsn)
 
     async def url(self) -> str:
         """The URL to connect to now."""
@@ -281,7 +287,8 @@ class PostgresGateway:
         refusal = self._driver.refusal(error)
         if errors.is_pooled(refusal):
             self._go_pooled()
-        return errors.translated(error, refusal, self._source.secrets, renews=self._source.renews)
+        source = self._source
+        return errors.translated(error, refusal, source.secrets, renews=source.renews, address=source.address)
 
     def _cause(self, error: BaseException) -> BaseException | None:
         # A cause is printed along with its effect: none where it names what must not be named.
