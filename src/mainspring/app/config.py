@@ -175,6 +175,8 @@ class AppOptions(TypedDict, total=False):
     durable: bool | None
     """Whether a commit survives a power cut, not only a crash of the process [False]. SQLite only; PostgreSQL's own
     settings decide there."""
+    newer_wait: Duration | None
+    """How long a message of a newer version than this code knows waits for a worker that can read it ["1d"]."""
     tracing: bool | None
     """Whether publishing and processing make spans [if OpenTelemetry is configured in the process]."""
 
@@ -216,6 +218,7 @@ class Options:
     handler_pool: int = field(default=10, metadata=_by(whole, least=1, most=1000))
     version: int = field(default=0, metadata=_by(whole, least=0, most=2**62))
     durable: bool = field(default=False, metadata=_by(flag))
+    newer_wait: timedelta = field(default=_DAY, metadata=_by(length, most=timedelta(days=365)))
     tracing: bool | None = field(default=None, metadata=_by(flag))
     schedules: Mapping[str, Setting] = field(default_factory=dict, compare=False, repr=False)
     """The configuration of schedules, by name; read when they are declared."""

@@ -15,6 +15,7 @@
     │   └── Unencodable
     ├── Backlogged                  a group's pending_limit is reached: nothing was stored
     ├── Unreadable                  stored bytes that do not fit the handler's type
+    │   └── NewerVersion                a version of the type that only newer code can read
     ├── ProcessDied                 the process of a ``cpu=True`` handler died
     ├── LeaseHeld                   another holder has the lease
     ├── LeaseLost                   the lease is no longer held
@@ -123,6 +124,10 @@ class Backlogged(MainspringError):
 
 class Unreadable(MainspringError):
     """Stored bytes that do not fit the handler's type."""
+
+
+class NewerVersion(Unreadable):
+    """A message of a newer version of its type than this code knows: it waits for a worker that can read it."""
 
 
 class ProcessDied(MainspringError):

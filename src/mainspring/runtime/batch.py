@@ -376,14 +376,13 @@ class BatchExecutor(Executor):
     def _failed(self, run: Run, error: BaseException) -> Verdict:
         policy, elapsed = self.handler.retry_of(run.delivery), timedelta(seconds=self._now() - (run.started or 0.0))
         shared: BaseException = error
-        if not policy.retry_on and not policy.give_up_on and not isinstance(error, verdicts.ReturnedFailure):
+        is_shared = not isinstance(error, verdicts.ReturnedFailure) and not verdicts.is_newer(error)
+        if is_shared and not policy.retry_on and not policy.give_up_on:
             # Format the traceback of one error once, not once per message.
             if self._reported is None or self._reported[0] is not error:
                 self._reported = error, verdicts.Reported(verdicts.failure_of(error), ())
             shared = self._reported[1]
-        verdict = verdicts.of_error(shared, run.delivery, policy, elapsed)
-        report_failure(self._failures, run.delivery, verdict)
-        return verdict
+        return self._judged_error(run, shared, elapsed)
 
 
 def executor_of(handler: Handler, shared: ExecutorContext) -> Executor:

@@ -22,11 +22,12 @@ from mainspring.runtime.crew import Crew, in_own_context, is_spent
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.offload import Threads, offload
 from mainspring.runtime.overruns import Overrun, Overruns
-from mainspring.runtime.reports import RateLimitedLog, report_failure
+from mainspring.runtime.reports import RateLimitedLog, facts, report_failure
 from mainspring.runtime.settler import Settles
 from mainspring.runtime.verdicts import is_closing
 from mainspring.telemetry.bus import Bus
 from mainspring.timing.clock import CallsLater, Timer, Timers
+from mainspring.timing.duration import spell
 
 STOP_TIMEOUT = "timeout"
 STOP_LOST = "lost"
@@ -35,6 +36,8 @@ STOP_SHUTDOWN = "shutdown"
 
 _TURNS_BEFORE_YIELD = 100
 """Messages that a coroutine serves without a wait before it yields. With 50, verdicts gather in smaller batches."""
+_LATELY = 60.0
+"""Seconds for which a version counts as waited for: such a message is claimed again within 40."""
 _UNLOCKING = timedelta(seconds=1)
 """How long after its release a delivery runs again whose transaction met a locked row."""
 
@@ -107,6 +110,7 @@ class Executor:
             else BreakerGuard(handler.group, handler.breaker, shared.freed, failures, shared.bus, timers)
         )
         self._limit = self._seconds(handler.timeout)
+        self._newer: dict[str, float] = {}
 
     @property
     def free(self) -> int:
@@ -346,9 +350,27 @@ class Executor:
 
     def _failed(self, run: Run, error: BaseException) -> Verdict:
         elapsed = timedelta(seconds=self._now() - (run.started or 0.0))
-        verdict = verdicts.of_error(error, run.delivery, self.handler.retry_of(run.delivery), elapsed)
-        report_failure(self._failures, run.delivery, verdict)
+        return self._judged_error(run, error, elapsed)
+
+    def _judged_error(self, run: Run, error: BaseException, elapsed: timedelta) -> Verdict:
+        """Judge an error, and log the failure; a version that only newer code can read is logged once."""
+        handler = self.handler
+        verdict = verdicts.of_error(error, run.delivery, handler.retry_of(run.delivery), elapsed, handler.newer_wait)
+        if isinstance(verdict, Release):
+            text = text_of(error)
+            if text not in self._newer:
+                self._failures.log(
+                    logging.WARNING, "%s: message %s waits for a worker with newer code, for up to %s: %s",
+                    self.group, run.delivery.message_id, spell(handler.newer_wait), text, facts=facts(run.delivery),
+                )  # fmt: skip
+            self._newer[text] = self._now()
+        else:
+            report_failure(self._failures, run.delivery, verdict)
         return verdict
+
+    def awaiting_newer(self) -> list[str]:
+        """Return which versions messages here have lately waited for: each as its error."""
+        return [text for text, at in self._newer.items() if self._now() - at < _LATELY]
 
     def _settle(self, run: Run, verdict: Verdict, took: float = 0.0) -> None:
         self._settler.put(self, self.handler.settlement(run.delivery, verdict, timedelta(seconds=took)))

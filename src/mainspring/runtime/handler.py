@@ -199,6 +199,8 @@ class Handler:
     ended: Callable[[], Awaitable[None]] | None = None
     """Closes what its calls have opened, at the end of the worker."""
     batching: Batching | None = None
+    newer_wait: timedelta = timedelta(days=1)
+    """How long a message of a newer version waits for a worker that can read it."""
 
     def settlement(self, delivery: Delivery, verdict: Verdict, took: timedelta) -> Settlement:
         """Return the verdict on one of its deliveries, ready to be written."""

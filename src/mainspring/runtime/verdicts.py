@@ -13,14 +13,14 @@ from inspect import isasyncgen, isawaitable, iscoroutine, isgenerator
 from itertools import dropwhile
 from pathlib import Path
 
-from mainspring.model.errors import ProcessDied, StorageUnavailable, Unreadable
+from mainspring.model.errors import NewerVersion, ProcessDied, StorageUnavailable, Unreadable
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.message import Delivery
 from mainspring.model.schedule import NEXT_HEADER, START_HEADER
 from mainspring.model.text import LONGEST, LONGEST_STACK, described, joined, repr_of, shortened, storable
-from mainspring.model.verdict import DONE, Bury, Cancel, Done, Failure, FailureKind, Retry, Snooze, Verdict
+from mainspring.model.verdict import DONE, Bury, Cancel, Done, Failure, FailureKind, Release, Retry, Snooze, Verdict
 from mainspring.timing.backoff import RetryPolicy
-from mainspring.timing.duration import duration
+from mainspring.timing.duration import duration, spell
 
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 _AROUND = str(Path(__file__).parents[2]) + os.sep
@@ -71,6 +71,10 @@ _SHOWN = 100
 """The number of characters shown of a wrong return value."""
 _LONGEST_DELAY = timedelta(days=36_500)
 """Databases count little further; a policy returns None for no further attempt."""
+NEWER_WAIT = timedelta(days=1)
+"""How long a message of a newer version waits for a worker that can read it, by default."""
+_SOONEST, _LATEST = timedelta(seconds=1), timedelta(seconds=30)
+"""When it is claimed again until then: at first after about a second, later after half a minute."""
 
 
 class TimedOut(TimeoutError):
@@ -178,15 +182,24 @@ def refuse_unawaited(result: object, whose: str) -> None:
     )
 
 
-def of_error(error: BaseException, delivery: Delivery, policy: RetryPolicy, elapsed: timedelta) -> Verdict:
+def of_error(
+    error: BaseException,
+    delivery: Delivery,
+    policy: RetryPolicy,
+    elapsed: timedelta,
+    newer_wait: timedelta = NEWER_WAIT,
+) -> Verdict:
     """Decide whether and when a failure is retried. ``elapsed`` is how long this run took.
 
-    An unreadable message is retried like any other: a newer worker may be able to read it (invariant 10).
+    A message of a newer version is released, up to ``newer_wait`` after it was due: no attempt is counted. Any other
+    unreadable message is retried like one that fails: a fixed worker may be able to read it (invariant 10).
     """
     if isinstance(error, ReturnedFailure):
         failure = error.outcome.failure
     else:
         failure = error.failure if isinstance(error, Reported) else failure_of(error)
+    if is_newer(error):
+        return _awaiting(failure, delivery, elapsed, newer_wait)
     try:
         delay = _delay(error, delivery, policy, elapsed)
     except BaseException as broken:  # a policy's function is the user's and may raise anything
@@ -195,6 +208,21 @@ def of_error(error: BaseException, delivery: Delivery, policy: RetryPolicy, elap
         reason = f"{failure.error}; its retry policy {policy.name!r} failed too, so it is not retried: "
         return Bury(Failure(failure.kind, shortened(reason + described(broken), LONGEST), failure.traceback))
     return Bury(failure) if delay is None else Retry(delay, failure)
+
+
+def is_newer(error: object) -> bool:
+    """Return whether only newer code can read the message."""
+    if isinstance(error, Reported):
+        return kind_name(NewerVersion) in error.kinds
+    return isinstance(error, NewerVersion)
+
+
+def _awaiting(failure: Failure, delivery: Delivery, elapsed: timedelta, limit: timedelta) -> Verdict:
+    """Release it for a worker with newer code; bury it where none has taken it in time."""
+    waited = max(timedelta(), delivery.claimed_at - max(delivery.scheduled_for, delivery.published_at)) + elapsed
+    if waited < limit:
+        return Release(min(max(waited / 10, _SOONEST), _LATEST) * (0.75 + random.random() / 2))
+    return Bury(Failure(failure.kind, f"{failure.error}; none has taken it within {spell(limit)}, its newer_wait"))
 
 
 def _delay(error: BaseException, delivery: Delivery, policy: RetryPolicy, elapsed: timedelta) -> timedelta | None:

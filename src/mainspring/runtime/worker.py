@@ -207,6 +207,10 @@ class Worker:
         guards = {executor.group: executor.guard for executor in self._executors if executor.guard is not None}
         return {group: left for group, guard in guards.items() if (left := guard.paused_for) is not None}
 
+    def awaiting_newer(self) -> Mapping[str, Sequence[str]]:
+        """Return the groups whose messages lately waited for newer code, and for which versions."""
+        return {each.group: versions for each in self._executors if (versions := each.awaiting_newer())}
+
     def overrunning(self) -> Sequence[Overrun]:
         """Return the runs that were asked to stop and continue, longest first."""
         every = [*self._executors, *self._offline.executors]

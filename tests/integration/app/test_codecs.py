@@ -62,14 +62,15 @@ def versioned(app: Mainspring, kind: type, version: int) -> Mainspring:
     return app
 
 
-def receiving(app: Mainspring, kind: type) -> Seen[Any]:
+def receiving(app: Mainspring, kind: type, batch: int | None = None) -> Seen[Any]:
     seen: Seen[Any] = Seen()
 
     async def receipts(order: Any) -> None:
         seen.add(order)
 
-    receipts.__annotations__["order"] = kind
-    app.consumer(kind, group="receipts", retry=intervals("1ms", "1ms"))(receipts)
+    receipts.__annotations__["order"] = kind if batch is None else list[kind]  # type: ignore[valid-type]
+    options: dict[str, Any] = {} if batch is None else {"batch": batch}
+    app.consumer(kind, group="receipts", retry=intervals("1ms", "1ms"), **options)(receipts)
     return seen
 
 
@@ -109,8 +110,40 @@ async def test_what_an_older_app_stored_is_handled_by_the_newer_one(deploy: Make
     assert (view.payload, view.content_type) == (b'{"id":2,"lines":["b","c"]}', "application/json; version=2")
 
 
-async def test_a_newer_version_is_buried_with_its_bytes_and_revived_by_a_newer_worker(deploy: MakeApp) -> None:
+@pytest.mark.parametrize("batch", [None, 2])
+async def test_a_newer_version_waits_for_a_newer_worker_and_uses_up_no_attempt(
+    deploy: MakeApp, batch: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
     old, new = versioned(deploy(), OrderV2, 2), versioned(deploy(), OrderV3, 3)
+    missed, seen = receiving(old, OrderV2, batch), receiving(new, OrderV3)
+    async with old.worker(), new:
+        receipt = await new.publish(OrderV3(1, ["a"], "USD"))
+
+        async def was_met() -> bool:
+            health = await old.health()
+            return any(each.name == "version receipts" and each.status == "degraded" for each in health.checks)
+
+        await eventually(was_met)
+
+        async def waits() -> bool:
+            return [each.attempt for each in await old.messages.list("scheduled")] == [0]
+
+        await eventually(waits)
+        async with new.worker():
+            assert await seen.count(1) == [OrderV3(1, ["a"], "USD")]
+        stored = await new.messages.get(receipt.id)
+
+    assert stored is not None
+    assert (missed.items, stored.runs) == ([], ())
+    lines = [each.getMessage() for each in caplog.records if "waits for a worker with newer code" in each.getMessage()]
+    assert len(lines) == 1
+    assert "version 3 of OrderV2 is newer than version 2, the newest known here" in lines[0]
+
+
+async def test_a_newer_version_that_has_waited_too_long_is_buried_with_its_bytes_and_revived_by_a_newer_worker(
+    deploy: MakeApp,
+) -> None:
+    old, new = versioned(deploy(newer_wait="0s"), OrderV2, 2), versioned(deploy(), OrderV3, 3)
     missed, seen = receiving(old, OrderV2), receiving(new, OrderV3)
     async with old.worker():
         async with new:
@@ -122,10 +155,10 @@ async def test_a_newer_version_is_buried_with_its_bytes_and_revived_by_a_newer_w
         b'{"id":1,"lines":["a"],"currency":"USD"}',
         "application/json; version=3",
     )
-    assert [(run.attempt, run.status) for run in letter.runs] == [(1, "failed"), (2, "failed"), (3, "dead")]
-    assert all(
-        "version 3 of OrderV2 is newer than version 2, the newest known here" in str(run.error) for run in letter.runs
-    )
+    (run,) = letter.runs
+    assert (run.attempt, run.status, run.kind) == (1, "dead", "unreadable")
+    assert "version 3 of OrderV2 is newer than version 2, the newest known here" in str(run.error)
+    assert str(run.error).endswith("none has taken it within 0s, its newer_wait")
     async with new.worker():
         assert await new.dead.revive(receipt.id) == 1
         assert await seen.count(1) == [OrderV3(1, ["a"], "USD")]

@@ -51,6 +51,7 @@ def test_every_value_is_shown_with_its_source(shell: Shell) -> None:
         "handler_pool": ("10", "default"),
         "version": ("0", "default"),
         "durable": ("false", "MAINSPRING_DURABLE"),
+        "newer_wait": ("1d", "default"),
         "tracing": ("auto", "default"),
         "retention.repeats": ("1d", "default"),
         "retention.done": ("1d", "preset development"),

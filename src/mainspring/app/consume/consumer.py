@@ -72,6 +72,8 @@ class Registration:
     pending_limit: PendingLimit | None = None
     """How many may wait for it."""
     limits: Limits | None = None
+    newer_wait: timedelta = timedelta(days=1)
+    """How long a message of a newer version waits for a worker that can read it."""
 
     def handler(
         self, app: Publishing, lending: LentConnections | None = None, outermost: tuple[Middleware, ...] = ()
@@ -104,6 +106,7 @@ class Registration:
             ended=None if self.transactional is None or lending is None else lending.lender.close,
             batching=self.batching,
             limits=self.limits,
+            newer_wait=self.newer_wait,
         )
 
     def _call(self, app: Publishing) -> Call:

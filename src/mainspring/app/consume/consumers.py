@@ -241,6 +241,7 @@ class Consumers:
             transactional=transactional,
             pending_limit=read_pending_limit(options, name),
             limits=read_limits(options, name, keyless=not keyed and not topics),
+            newer_wait=self._options.newer_wait,
         )
 
     def _transactional(self, options: Mapping[str, Any], name: str, *, threaded: bool, cpu: bool) -> Source | None:

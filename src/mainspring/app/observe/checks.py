@@ -48,7 +48,8 @@ def failed(error: Exception) -> Check:
 
 def of_process(workers: Sequence[Worker], leases: Sequence[LeaseTrouble]) -> list[Check]:
     """Check the workers and the leases of this process. Waits for nothing."""
-    return [*_loops(workers), *_breakers(workers), *_overrunning(workers), *_subscriptions(workers), *_leases(leases)]
+    of_work = (*_breakers(workers), *_overrunning(workers), *_newer(workers))
+    return [*_loops(workers), *of_work, *_subscriptions(workers), *_leases(leases)]
 
 
 class StorageChecks:
@@ -313,6 +314,13 @@ def _claimed(roster: Roster, counts: Sequence[Counts], limits: HealthLimits) -> 
 def _drained(serving: Sequence[WorkerView]) -> bool:
     # A worker asked to drain continues until it notices.
     return bool(serving) and all(each.condition in ("draining", "drained") for each in serving)
+
+
+def _newer(workers: Sequence[Worker]) -> Iterator[Check]:
+    for worker in workers:
+        for group, versions in worker.awaiting_newer().items():
+            hint = f"messages for {group} wait for a worker with newer code: {versions[0]}"
+            yield Check(f"version {group}", "degraded", hint, {"group": group, "versions": list(versions)})
 
 
 def _breakers(workers: Sequence[Worker]) -> Iterator[Check]:

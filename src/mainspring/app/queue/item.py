@@ -230,7 +230,7 @@ def judge_failed(error: object, retry: RetryPolicy | str | None, settings: Queue
     if not isinstance(error, BaseException):
         raise BadOption(f"queue.fail(…, error={error!r}) must be the exception, or text that describes it")
     raised: BaseException = error
-    return lambda held, took: verdicts.of_error(raised, held.delivery, policy, took)
+    return lambda held, took: verdicts.of_error(raised, held.delivery, policy, took, settings.newer_wait)
 
 
 def settlements(items: Sequence[Item[Any]], judge: Judge, settings: QueueSettings, clock: Clock) -> list[Settlement]:

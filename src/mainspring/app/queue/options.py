@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any, TypedDict, cast
 
 from mainspring.app.config import KEEPS, Options
@@ -57,6 +58,7 @@ class QueueSettings:
                 f"reaches it: write app.queue({self.group!r}, 'orders.placed', pending_limit=…)"
             )
         self.retry: RetryPolicy = retry_policy(retry, MESSAGES)
+        self.newer_wait: timedelta = options.newer_wait
         self._version = options.version
         self._app = options.name
         self._keep = cast("Keep", choice(options.keep if keep is None else keep, KEEPS, "keep"))
@@ -102,7 +104,7 @@ class QueueSettings:
         try:
             return decode(delivery.payload, delivery.content_type)
         except Unreadable as error:
-            raise Unreadable(
+            raise type(error)(
                 f"message {delivery.message_id} on {delivery.topic!r}, for {self.group}: {error}"
             ) from error
 

@@ -246,7 +246,8 @@ def _verdict(run: Run, answer: object, took: timedelta) -> Verdict:
             if is_interrupt(error):
                 raise
             answer = error
-    return verdicts.of_error(answer, run.delivery, run.handler.retry_of(run.delivery), took)
+    policy = run.handler.retry_of(run.delivery)
+    return verdicts.of_error(answer, run.delivery, policy, took, run.handler.newer_wait)
 
 
 TRIES: Final = 5

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mainspring.model.errors import BadSignature, Unencodable, Unreadable
+from mainspring.model.errors import BadSignature, NewerVersion, Unencodable, Unreadable
 from mainspring.storage.codec.contract import BYTES, JSON, Codec, Decode, Read, is_json, parted, stamped
 from mainspring.storage.codec.formats import MALFORMED, encode_json, json_reader, misfit
 from mainspring.storage.codec.types import located, spelled
@@ -82,9 +82,9 @@ class Versions:
                 )
         return values
 
-    def newer(self, version: int) -> Unreadable:
+    def newer(self, version: int) -> NewerVersion:
         """The complaint about a version that the code here does not know yet."""
-        return Unreadable(
+        return NewerVersion(
             f"version {version} of {self.name} is newer than version {self.current}, the newest known here: a worker "
             "with newer code can read it"
         )
