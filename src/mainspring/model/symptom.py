@@ -38,6 +38,8 @@ class LostObject:
     remedy: str
     statements: tuple[str, ...] = ()
     """What creates it again, where that loses nothing: of a table and a sequence the content is lost."""
+    needed: bool = True
+    """Whether Mainspring itself uses it: views, and functions that publish from SQL, are for other programs."""
 
     def __str__(self) -> str:
         """For people, as ``table mainspring.delivery``."""

@@ -133,3 +133,15 @@ async def test_a_schema_that_is_newer_than_this_release_is_not_judged(
         assert await storage.schema.missing() == []
     finally:
         await storage.close()
+
+
+async def test_what_only_other_programs_use_degrades_and_takes_nothing_out_of_service(
+    app: Mainspring, run: Run
+) -> None:
+    run("DROP VIEW mainspring.readable")
+    degraded = await health_of(app, "schema")
+    run("DROP FUNCTION mainspring.ring")
+    unhealthy = await health_of(app, "schema")
+
+    assert (degraded[0], unhealthy[0]) == ("degraded", "unhealthy")
+    assert "ring, view " in unhealthy[1]

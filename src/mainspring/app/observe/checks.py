@@ -174,10 +174,12 @@ def _lacking(lacking: Sequence[str]) -> Check:
 def _damaged(missing: Sequence[LostObject]) -> list[Check]:
     if not missing:
         return []
+    missing = sorted(missing, key=lambda each: not each.needed)
     names = [str(each) for each in missing]
     shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
     summary = f"{shown} is missing, although the migration that creates it was applied: {missing[0].remedy}"
-    return [Check("schema", "unhealthy", summary, {"missing": names})]
+    status: Status = "unhealthy" if any(each.needed for each in missing) else "degraded"
+    return [Check("schema", status, summary, {"missing": names})]
 
 
 def _dead(new: Mapping[str, int], total: int, limits: HealthLimits) -> Check:

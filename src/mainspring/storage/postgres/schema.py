@@ -8,6 +8,7 @@ import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
@@ -68,6 +69,10 @@ def _step(step: Migration, names: Names) -> str:
 def lacking(names: Names) -> Script[list[str]]:
     rows = yield names("rights_lacking", names.schema, list(_called()))
     return [f"GRANT {right} ON {what} TO {role};" for right, what, role in rows]
+
+
+def _is_needed(lost: LostObject) -> bool:
+    return not lost.statements or lost.name.rpartition(".")[2] in _called()
 
 
 @cache
@@ -264,7 +269,8 @@ class EnlistedSchema:
     async def missing(self) -> list[LostObject]:
         applied = await self._applied()
         there = await self._gateway.run(_objects(self._names), "read")
-        return steps.lost(migrations(PACKAGE), applied, self._names.quoted, there, self._names.schema)
+        lost = steps.lost(migrations(PACKAGE), applied, self._names.quoted, there, self._names.schema)
+        return [replace(each, needed=_is_needed(each)) for each in lost]
 
     async def lacking(self) -> list[str]:
         return await self._gateway.run(lacking(self._names), "read")
