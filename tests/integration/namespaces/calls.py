@@ -187,6 +187,7 @@ CALLS: dict[str, Call] = {
     "schedules.put": lambda face: face.schedules.put("weekly", every("5d"), topic="reports.due", by=MINE),
     "schedules.recent": lambda face: face.schedules.recent(),
     "schedules.resume": lambda face: face.schedules.resume("weekly", by=MINE),
+    "schedules.run_times": lambda face: face.schedules.run_times("weekly"),
     "schedules.runs": lambda face: face.schedules.runs("weekly"),
     "schedules.thaw": lambda face: face.schedules.thaw(everywhere=True, by=MINE),
     "schedules.trigger": lambda face: face.schedules.trigger("nightly", by=MINE),

@@ -157,6 +157,7 @@ async def test_what_it_sends_reaches_the_handler(shop: Shop, kit: Testing) -> No
         ({"retry": "1s, 1s"}, {}, 3),
         ({"retry": "consumer"}, {}, 15),
         ({}, {"retry": "outbox"}, 5),
+        ({}, {"retry": "1s, 1s, 1s"}, 4),
         ({"retry": "none"}, {"retry": "outbox"}, 1),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict, cast
@@ -25,7 +26,7 @@ from mainspring.model.errors import BadOption, BadSignature, Conflict
 from mainspring.model.limits import OnFailure
 from mainspring.model.message import Keep
 from mainspring.storage.patterns import is_wild
-from mainspring.timing.backoff import MESSAGES, PRESETS, RECURRING, RetryPolicy
+from mainspring.timing.backoff import MESSAGES, PRESETS, RECURRING, RetryPolicy, read_policy
 from mainspring.timing.breaker import Breaker
 from mainspring.timing.duration import Duration
 
@@ -41,7 +42,7 @@ class ConsumerOptions(TypedDict, total=False):
     group: str | None
     """The consumer's name in the database [the function's name]; it keeps the work of a renamed function."""
     retry: RetryPolicy | str | None
-    """When to retry after a failure: a policy or a preset's name ["messages"; "recurring" for schedules]."""
+    """When to retry after a failure: a policy, a preset's name or waits ["messages"; "recurring" for schedules]."""
     timeout: Duration | None
     """The time limit of one attempt; "none": none [the app's ``timeout``; its ``recurring_timeout`` for schedules]."""
     concurrency: int | None
@@ -312,13 +313,14 @@ def _breaker(given: object) -> Breaker | None:
 
 
 def retry_policy(retry: object, default: RetryPolicy) -> RetryPolicy:
-    """Read a policy, or the name of a preset."""
+    """Read a policy, the name of a preset, or waits as in "5s, 1m"."""
     if retry is None:
         return default
     if isinstance(retry, RetryPolicy):
         return retry
-    if isinstance(retry, str) and retry in PRESETS:
-        return PRESETS[retry]
+    if isinstance(retry, str):
+        with contextlib.suppress(ValueError):
+            return read_policy(retry)
     hint = closest(retry, PRESETS) if isinstance(retry, str) else ""
     names = ", ".join(map(repr, PRESETS))
     if isinstance(retry, int) and not isinstance(retry, bool) and retry > 0:
