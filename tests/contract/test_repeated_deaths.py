@@ -155,7 +155,7 @@ async def test_the_latest_is_revived_and_discarded_as_before(storage: Storage) -
 async def test_the_message_of_a_replaced_one_goes_as_one_that_was_discarded(storage: Storage) -> None:
     for hour in range(2):
         await die(storage, due(hour))
-    no_history = Retention(failures=timedelta())
+    no_history = Retention(failures=timedelta(), repeats=HOUR)
 
     for after in (TICK, HOUR + TICK):
         turn(storage, after)
@@ -174,7 +174,7 @@ async def test_the_other_copy_of_its_message_stays(storage: Storage) -> None:
         await bury(storage, await claim_one(storage, "mailer"))
     for after in (TICK, HOUR + TICK):
         turn(storage, after)
-        await storage.upkeep.prune(Retention(failures=timedelta()), 1000)
+        await storage.upkeep.prune(Retention(failures=timedelta(), repeats=HOUR), 1000)
 
     (left,) = await claim(storage, "printer", 1)
     await settle(storage, left, DONE)
