@@ -19,4 +19,18 @@ MUTANTS: list[Mutant] = [
         becomes="return self.wanted.correlation_id, root and None",
         caught_by="tests/contract/test_search.py",
     ),
+    Mutant(
+        "what is published is not checked",
+        file="app/message/envelope.py",
+        was="each.check(topic, body, content_type)",
+        becomes="pass",
+        caught_by="tests/unit/app/test_validating.py",
+    ),
+    Mutant(
+        "what is sent is checked as the topic's type, not the consumer's",
+        file="app/message/envelope.py",
+        was="expected = self._catalogue.of_group.get(group)",
+        becomes="expected = None",
+        caught_by="tests/unit/app/test_validating.py",
+    ),
 ]

@@ -164,9 +164,14 @@ class Publisher:
         options: PublishOptions,
         call: str,
         causation_id: UUID | None = None,
+        *,
+        group: str | None = None,
+        instead_of: str | None = None,
     ) -> Draft:
-        """Return the draft of a publish."""
-        return self._envelope.draft(message, payload, _map(options), causation_id=causation_id, call=call)
+        """Return the draft of a publish, to one group or to all; ``instead_of`` is the content type of an original."""
+        return self._envelope.draft(
+            message, payload, _map(options), group=group, causation_id=causation_id, call=call, instead_of=instead_of
+        )
 
     async def _open(self, bundle: Bundle, tx: object, call: str) -> Published:
         if self._limits:
@@ -293,7 +298,11 @@ class FanIn:
         """Return the join of these members; the message ``causation_id`` is its cause."""
         refuse_unknown(options, _KNOWN, call)
         id = self._envelope.identity()
-        shared = {"key": options.get("key"), "correlation_id": options.get("correlation_id") or str(id)}
+        shared = {
+            "key": options.get("key"),
+            "correlation_id": options.get("correlation_id") or str(id),
+            "validate": options.get("validate"),
+        }
         drafts = tuple(self._draft(each, "a member ", shared, call, causation_id) for each in _counted(members, call))
         if not drafts:
             raise BadOption(f"{call} has no members: give at least one, as in {_example(call)}")
@@ -305,6 +314,7 @@ class FanIn:
             "key": member.key,
             "correlation_id": member.correlation_id or str(member.id),
             "priority": member.priority,
+            "validate": options.get("validate"),
         }
         return Bundle(self._join(self._envelope.identity(), options, shared, call, member.id), (member,))
 
@@ -348,7 +358,7 @@ class FanIn:
         draft = self._envelope.draft(
             None if payload is MISSING else payload,
             MISSING,
-            options,
+            {**options, "validate": False} if payload is MISSING else options,
             group=consumer.group,
             topic=consumer.topic,
             causation_id=causation_id,

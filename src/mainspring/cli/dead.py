@@ -21,6 +21,7 @@ from mainspring.cli.options import (
     MessageId,
     OfGroup,
     OfTopic,
+    Validate,
     Yes,
     confirm,
     progress,
@@ -133,6 +134,7 @@ async def revive(
     filters: Filters = UNFILTERED,
     everything: All = False,
     payload: Annotated[str | None, JsonText] = None,
+    validate: Validate = True,
     yes: Yes = False,
     target: Target = UNNAMED,
     json: Json = False,
@@ -151,8 +153,10 @@ async def revive(
     async with target.opened() as opened:
         if id is None:
             count = await _bulk(opened, "Revive", filters, yes=yes)
-        elif not (count := await opened.dead.revive(id, group=filters.group, payload=value, by=operator())):
-            raise _unknown(id, filters.group)
+        else:
+            count = await opened.dead.revive(id, group=filters.group, payload=value, validate=validate, by=operator())
+            if not count:
+                raise _unknown(id, filters.group)
     if isinstance(count, Revived) and count.message_id is not None:
         text = f"{id} is revived with another payload, as message {count.message_id}"
         print_result({"revived": int(count), "message_id": str(count.message_id)}, text, json=json)

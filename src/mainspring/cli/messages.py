@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from mainspring.cli.errors import Refused
-from mainspring.cli.options import NO_MATCH, Cursor, JsonText, Limit, MessageId, OfGroup, OfTopic, read_json
+from mainspring.cli.options import NO_MATCH, Cursor, JsonText, Limit, MessageId, OfGroup, OfTopic, Validate, read_json
 from mainspring.cli.output import (
     Column,
     Columns,
@@ -354,6 +354,7 @@ async def publish(
     correlation_id: str | None = None,
     message_id: UUID | None = None,
     expires: Annotated[str | None, Parameter(metavar="DURATION")] = None,
+    validate: Validate = True,
     target: Target = UNNAMED,
     json: Json = False,
 ) -> int:
@@ -395,6 +396,7 @@ async def publish(
             correlation_id=correlation_id,
             message_id=message_id,
             expires=expires,
+            validate=validate,
         )
         stored = await app.messages.get(receipt.id)
     refused = receipt.status == "conflict"

@@ -23,6 +23,14 @@ OfGroup = Annotated[str | None, Parameter(name=["--group", "-g"], help="Only of 
 OfTopic = Annotated[str | None, Parameter(name=["--topic", "-t"], help="Only on this topic.")]
 Cursor = Annotated[str | None, Parameter(metavar="TEXT", help="The next page, as the end of the last one names it.")]
 Reason = Annotated[str, Parameter(show_default=False, help="Stored in the audit log.")]
+Validate = Annotated[
+    bool,
+    Parameter(
+        name="--validate",
+        show_default=False,
+        help="Reject a payload that does not fit the type of its topic, as --app knows it [yes].",
+    ),
+]
 Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", show_default=False, help="Skip the confirmation.")]
 
 

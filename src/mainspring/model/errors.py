@@ -12,7 +12,8 @@
     │   └── MissingExtra (ImportError)  an optional package is not installed
     ├── Rejected  (ValueError)      a message that is rejected
     │   ├── PayloadTooLarge
-    │   └── Unencodable
+    │   ├── Unencodable
+    │   └── BadPayload                  it does not fit the type of its topic
     ├── Backlogged                  a group's pending_limit is reached: nothing was stored
     ├── Unreadable                  stored bytes that do not fit the handler's type
     │   └── NewerVersion                a version of the type that only newer code can read
@@ -102,6 +103,15 @@ class PayloadTooLarge(Rejected):
 
 class Unencodable(Rejected):
     """The payload has no encoding."""
+
+
+class BadPayload(Rejected):
+    """The payload does not fit the type that its topic, or its consumer, is known to have."""
+
+    def __init__(self, topic: str, kind: str, reason: str) -> None:
+        self.topic = topic
+        self.kind = kind
+        super().__init__(f"{topic}: {reason}. It must be {kind}: change the payload, or pass validate=False")
 
 
 class Backlogged(MainspringError):

@@ -37,7 +37,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "leases list": (),
     "leases release": ("reports", "--yes"),
     "messages list": ("--state", "scheduled"),
+    "messages search": ("1",),
     "messages show": (str(WAITING),),
+    "messages chain": (str(WAITING),),
     "messages cancel": (str(WAITING),),
     "schedules list": (),
     "schedules show": ("weekly",),
@@ -54,6 +56,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "workers show": ("node-1",),
     "workers drain": ("node-1",),
     "workers resume": ("node-1",),
+    "audit": (),
     "purge": ("--done", "0s", "--failures", "0s", "--dead", "0s", "--parked", "0s", "--yes"),
 }
 REFUSED = {"joins show", "joins cancel"}

@@ -11,6 +11,7 @@ from tests.integration.namespaces.world import DEAD, MINE, THEIRS, Place, shown,
 
 READ = [route for route in TABLE if route.method == "GET" and not route.only_streams]
 NAMED = {"id": str(DEAD), "group": "ship", "topic": "etl", "work": "payments", "name": "weekly", "rhythm": "every 1h"}
+NAMED |= {"source": "stripe", "message_id": "evt_1"}
 
 
 @pytest.mark.parametrize("place", ["sqlite", "postgresql"], indirect=True)

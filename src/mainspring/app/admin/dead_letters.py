@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 from uuid import UUID
 
 from mainspring.app.admin.bulk import BATCH, Progress
@@ -98,17 +98,18 @@ class DeadLetters(Renamed):
         fingerprint: str | None = None,
         everything: bool = False,
         payload: object = MISSING,
+        validate: bool = True,
         by: str = "app",
         progress: Progress | None = None,
     ) -> Revived:
         """Deliver the selected dead letters again, and return how many.
 
         ``payload`` replaces that of a single one. Messages never change, so another message takes its place, whose
-        id is ``message_id`` of the result.
+        id is ``message_id`` of the result. It is checked as in ``app.publish``.
         """
         storage = await self._connection.storage("app.dead.revive()")
         if payload is not MISSING:
-            return await self._replace(storage, message_id, group, payload, by)
+            return await self._replace(storage, message_id, group, payload, by, {"validate": validate})
         which = _selection(message_id, group, topic, error, fingerprint)
         selections = await self._selections(storage, "revive", which, everything=everything)
         # A revived message may die again during this: revive no more than there were at the start.
@@ -153,7 +154,13 @@ class DeadLetters(Renamed):
         return [replace(which, group=each) for each in groups]
 
     async def _replace(
-        self, storage: Storage, message_id: UUID | str | None, group: str | None, payload: object, by: str
+        self,
+        storage: Storage,
+        message_id: UUID | str | None,
+        group: str | None,
+        payload: object,
+        by: str,
+        options: Mapping[str, Any],
     ) -> Revived:
         if message_id is None:
             raise BadOption("dead.revive(payload=…) replaces the payload of one dead letter: give its message_id")
@@ -166,7 +173,9 @@ class DeadLetters(Renamed):
             names = ", ".join(dead)
             raise BadOption(f"message {identity} is dead for several groups, {names}: give group=…")
         to = group or next(iter(dead))
-        fresh = self._envelope.draft(payload, MISSING, topic=found.topic, instead_of=found.content_type)
+        fresh = self._envelope.draft(
+            payload, MISSING, options, group=to, topic=found.topic, instead_of=found.content_type
+        )
         draft = Draft(
             fresh.id,
             found.topic,

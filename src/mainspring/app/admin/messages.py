@@ -33,7 +33,6 @@ from mainspring.model.errors import BadOption
 from mainspring.model.message import Cancelled, Priority, Receipt, public
 from mainspring.model.search import Chain, Filter, Picked
 from mainspring.model.views import Kind, MessageView, RunView
-from mainspring.storage.codec import with_version_of
 from mainspring.storage.contract import Storage
 from mainspring.timing.duration import Duration
 
@@ -214,6 +213,7 @@ class Messages(Renamed):
         delay: Duration | None = None,
         group: str | None = None,
         copy_of: UUID | str | None = None,
+        validate: bool = True,
         by: str = "app",
     ) -> Receipt:
         """Publish as an operator, to all subscribed groups or to one. Audited with ``by``.
@@ -222,6 +222,7 @@ class Messages(Renamed):
         """
         storage = await self._connection.storage("app.messages.publish()")
         options: PublishOptions = {"key": key, "headers": headers, "priority": priority, "delay": delay}
+        options["validate"] = validate and (payload is not MISSING or copy_of is None)
         original = None if copy_of is None else await _original(storage, copy_of)
         if group is not None:
             await _check_group(storage, group)
@@ -229,13 +230,11 @@ class Messages(Renamed):
             options = _copied(options, original)
         cause = None if original is None else original.id
         given = None if payload is MISSING else payload
-        draft = self._publisher.draft(topic, given, options, "messages.publish(…)", cause)
+        instead_of = original.content_type if original is not None and topic == original.topic else None
+        call = "messages.publish(…)"
+        draft = self._publisher.draft(topic, given, options, call, cause, group=group, instead_of=instead_of)
         if original is not None and payload is MISSING:
             draft = replace(draft, payload=original.payload, content_type=original.content_type)
-        elif original is not None and draft.topic == original.topic:
-            draft = replace(draft, content_type=with_version_of(draft.content_type, original.content_type))
-        if group is not None:
-            draft = replace(draft, group=group)
         detail = [f"message {draft.id}", *([f"copy of {cause}"] if cause else []), *([f"for {group}"] if group else [])]
         # Before it is stored: an action may be audited and then fail, and never runs unaudited.
         await storage.controls.note("publish", draft.topic, by, ", ".join(detail))

@@ -189,6 +189,8 @@ class Consumers:
         self._registered[registration.group] = registration
         self.backlogs.note(registration.group, registration.topics, registration.pending_limit)
         self.orders.note(registration.group, registration.topics, registration.limits)
+        shape, decode = registration.shape, registration.decode
+        self._catalogue.consumed(registration.group, registration.topics, shape.annotation, decode)
         return registration
 
     def _read(

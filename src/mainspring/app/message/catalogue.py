@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from mainspring.app.names import check_topic, handler_name, is_reloaded
 from mainspring.app.options import closest, whole
-from mainspring.model.errors import BadOption, BadSignature, Conflict, Unencodable
+from mainspring.model.errors import (
+    BadOption,
+    BadPayload,
+    BadSignature,
+    Conflict,
+    NewerVersion,
+    Unencodable,
+    Unreadable,
+)
 from mainspring.storage import codec
 from mainspring.storage.codec import BYTES, JSON, Codec, Decode, Step, Versions
+from mainspring.storage.patterns import is_wild
 
 _MOST_VERSIONS = 10_000
 _RAW = (bytes, bytearray, memoryview)
+_ANYTHING = (Any, object, dict, Mapping, MutableMapping, bytes, None)
 
 
 class MessageType:
@@ -56,6 +67,26 @@ class MessageType:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class PayloadType:
+    """The type that payloads of a topic, or of a consumer, are read as."""
+
+    annotation: Any
+    decode: Decode
+    instances: frozenset[type]
+    """Classes whose instances fit as they are."""
+
+    def check(self, topic: str, body: bytes, content_type: str) -> None:
+        """Raise BadPayload unless this payload can be read so. One of a newer version is left to newer code."""
+        try:
+            self.decode(body, content_type)
+        except NewerVersion:
+            return
+        except Unreadable as error:
+            reason = "$: expected a value, got bytes" if content_type == BYTES else codec.misfits(error)
+            raise BadPayload(topic, codec.spelled(self.annotation), reason or str(error)) from error
+
+
 class Catalogue:
     """Message types by topic, with their codecs and decoders."""
 
@@ -64,6 +95,11 @@ class Catalogue:
         self._types: dict[Any, MessageType] = {}
         self._topics: dict[str, MessageType] = {}
         self._read_as_plain: set[Any] = set()
+        self.of_topic: dict[str, tuple[PayloadType, ...]] = {}
+        """What payloads of a topic must be: its message type, or else what its consumers here take."""
+        self.of_group: dict[str, tuple[PayloadType, ...]] = {}
+        """What payloads for a consumer of this app must be; nothing where it takes anything."""
+        self._heard: dict[str, dict[str, PayloadType]] = {}
 
     def register(self, kind: Any, topic: str, own: str | None = None, version: int = 1) -> None:
         """Register the type, its topic, codec and version. A repeat must not change them."""
@@ -93,6 +129,7 @@ class Catalogue:
                 "put @app.message above the type, so that it comes first"
             )
         self._types[kind] = self._topics[topic] = before
+        self.of_topic[topic] = self._checked(kind, codec.decoder(kind, self._codecs, before.versions))
 
     def add_upcaster(self, kind: Any, version: int, function: Any) -> None:
         """Register the upcaster from one version of a type to the next; raise if it is invalid."""
@@ -157,6 +194,27 @@ class Catalogue:
         if known is None:
             self._read_as_plain.update(filter(_is_hashable, _members(annotation)))
         return decode
+
+    def consumed(self, group: str, topics: Iterable[str], annotation: Any, decode: Decode | None) -> None:
+        """Note what a consumer of these topics takes; without a decoder it takes no payload."""
+        if group in self.of_group:  # by a module that is loaded again
+            for topic, heard in self._heard.items():
+                if heard.pop(group, None) is not None and topic not in self._topics:
+                    self.of_topic[topic] = _distinct(heard.values())
+        self.of_group[group] = expected = () if decode is None else self._checked(annotation, decode)
+        for topic in topics:
+            if topic not in self._topics and not is_wild(topic):
+                self._heard.setdefault(topic, {}).update((group, each) for each in expected)
+                self.of_topic[topic] = _distinct(self._heard[topic].values())
+
+    def _checked(self, annotation: Any, decode: Decode) -> tuple[PayloadType, ...]:
+        """Return what payloads of this annotation must be; nothing if they may be anything, or any object."""
+        origin, parts = get_origin(annotation), get_args(annotation)
+        is_mapping = isinstance(origin, type) and issubclass(origin, Mapping)
+        if annotation in _ANYTHING or (is_mapping and parts[-1] in (Any, object)):
+            return ()
+        classes = frozenset(each for each in _members(annotation) if isinstance(each, type) and not _is_builtin(each))
+        return (PayloadType(annotation, decode, classes),)
 
     def needed(self, annotation: Any) -> list[str]:
         """Describe what this annotation needs of the catalogue; nothing for plain JSON."""
@@ -230,6 +288,14 @@ def _members(annotation: Any) -> Iterator[Any]:
             yield from _members(each)
     else:
         yield annotation
+
+
+def _distinct(found: Iterable[PayloadType]) -> tuple[PayloadType, ...]:
+    kept: list[PayloadType] = []
+    for each in found:
+        if all(each.annotation != other.annotation for other in kept):
+            kept.append(each)
+    return tuple(kept)
 
 
 def _is_builtin(kind: Any) -> bool:

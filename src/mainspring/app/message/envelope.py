@@ -13,10 +13,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypedDict
 from uuid import UUID, SafeUUID
 
-from mainspring.app.message.catalogue import Catalogue
+from mainspring.app.message.catalogue import Catalogue, PayloadType
 from mainspring.app.message.unique import Unique
 from mainspring.app.names import check_headers, check_name, check_topic
-from mainspring.app.options import choice, closest, length, refuse_unknown
+from mainspring.app.options import choice, closest, flag, length, refuse_unknown
 from mainspring.model.errors import BadOption, BadSignature, PayloadTooLarge
 from mainspring.model.limits import Limits
 from mainspring.model.message import Draft, Priority
@@ -53,6 +53,8 @@ class PublishOptions(TypedDict, total=False):
     """After this long, or at this time, it is cancelled instead of delivered."""
     past: Literal["run", "raise"] | None
     """What to do when ``at`` has passed ["run": deliver now]."""
+    validate: bool | None
+    """Whether to reject a payload that does not fit the type of its topic, where that is known here [True]."""
 
 
 class Missing:
@@ -83,6 +85,7 @@ class Envelope:
     ) -> None:
         self._orders = OrderedGroups() if orders is None else orders
         self._catalogue = catalogue
+        self._of_topic = catalogue.of_topic
         self._limit = payload_limit
         self._clock = clock
         self._identities = Identities()
@@ -107,6 +110,9 @@ class Envelope:
         body, content_type = self.encode(value, name)
         if instead_of is not None and self._catalogue.topic_of(type(value)) is None:
             content_type = with_version_of(content_type, instead_of)
+        expected = self._of_topic.get(name) if group is None else self._expected(group, name)
+        if expected and (len(expected) > 1 or type(value) not in expected[0].instances):
+            _check(expected, value, name, body, content_type, options.get("validate"))
         address = name
         if not options or (len(options) == 1 and "tx" in options):
             return Draft(self._identities.make(), address, body, content_type, group=group, causation_id=causation_id)
@@ -132,6 +138,11 @@ class Envelope:
             causation_id=causation_id,
         )
         return self.in_order(draft, call)
+
+    def _expected(self, group: str, topic: str) -> tuple[PayloadType, ...]:
+        """Return what payloads for this group must be, or if it is of another app those of the topic."""
+        expected = self._catalogue.of_group.get(group)
+        return self._of_topic.get(topic, ()) if expected is None else expected
 
     def in_order(self, draft: Draft, call: str) -> Draft:
         """Return the draft; reject one that would delay later messages of its key."""
@@ -179,6 +190,17 @@ class Envelope:
         if past == "raise" and moment < self._clock.now():
             raise BadOption(f"at={at.isoformat()} has passed: give a later time, or past='run' to deliver it now")
         return timedelta(), moment
+
+
+def _check(
+    expected: tuple[PayloadType, ...], value: object, topic: str, body: bytes, content_type: str, validate: object
+) -> None:
+    """Raise BadPayload unless the payload fits, or is not to be validated."""
+    if validate is not None and not flag(validate, "validate"):
+        return
+    for each in expected:
+        if type(value) not in each.instances:
+            each.check(topic, body, content_type)
 
 
 def _refuse(options: Mapping[str, Any], call: str) -> None:
@@ -349,6 +371,8 @@ class JoinOptions(TypedDict, total=False):
     """The correlation of all [the id of the join]."""
     tx: Any
     """The caller's own transaction: the join exists if and when that commits."""
+    validate: bool | None
+    """Whether to reject a payload that does not fit the type of its consumer [True]."""
 
 
 class OrderedGroups:

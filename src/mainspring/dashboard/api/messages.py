@@ -222,6 +222,8 @@ class Publish(NewPayload, frozen=True, kw_only=True):
     group: Name | None = None
     """The only group to receive it; without it, all groups that subscribe to its topic."""
     copy_of: UUID | None = None
+    validate: bool = True
+    """Whether to reject a payload that does not fit the type of its topic, where the app knows it."""
 
 
 class ForGroup(Params, frozen=True):
@@ -249,6 +251,8 @@ class Replace(NewPayload, frozen=True, kw_only=True):
 
     id: UUID
     group: Name | None = None
+    validate: bool = True
+    """Whether to reject a payload that does not fit the type of its topic, where the app knows it."""
 
 
 class Replaced(Struct, frozen=True):
@@ -277,6 +281,7 @@ async def publish(call: Call, params: Publish) -> Receipt:
         delay=length(params.delay),
         group=params.group,
         copy_of=params.copy_of,
+        validate=params.validate,
         by=call.by,
         **params.given(),
     )
@@ -309,7 +314,7 @@ async def replace(call: Call, params: Replace) -> Replaced:
     if not given:
         raise Problem(422, "invalid", "payload is missing: send the new payload")
     await _stored(call, params.id)
-    revived = await call.app.dead.revive(params.id, group=params.group, by=call.by, **given)
+    revived = await call.app.dead.revive(params.id, group=params.group, validate=params.validate, by=call.by, **given)
     return Replaced(int(revived), revived.message_id)
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from mainspring.storage.codec.contract import BYTES, JSON, Codec, Decode, check_content_type, with_version_of
+from mainspring.storage.codec.contract import (
+    BYTES,
+    JSON,
+    Codec,
+    Decode,
+    check_content_type,
+    with_version_of,
+)
 from mainspring.storage.codec.decoder import Codecs, Step, Upcaster, Versions, decoder
 from mainspring.storage.codec.formats import JsonCodec, MsgpackCodec, encode, json_reader
-from mainspring.storage.codec.types import DEPTH, located, spelled
+from mainspring.storage.codec.types import DEPTH, located, misfits, spelled
 
 __all__ = [
     "BYTES",
@@ -24,6 +31,7 @@ __all__ = [
     "encode",
     "json_reader",
     "located",
+    "misfits",
     "spelled",
     "with_version_of",
 ]

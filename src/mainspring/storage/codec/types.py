@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 
 import msgspec
 from msgspec import inspect as shapes
@@ -19,6 +19,7 @@ DEPTH: Final = 64
 """How deeply a payload may nest: readers recurse, so the publisher checks."""
 UNFIT = (TypeError, ValueError, RecursionError, OverflowError)
 """What an encoder raises for a value that it cannot write."""
+_AT: Final = " - at `"
 _PAYLOADS: Final = "a dataclass, msgspec.Struct, pydantic model, TypedDict, dict, list or scalar"
 
 
@@ -130,6 +131,25 @@ def summary(error: Exception) -> str:
         f"{each['msg']} - at `{''.join(_steps(each['loc']))}`"
         for each in errors(include_url=False, include_input=False, include_context=False)
     )
+
+
+def misfits(error: BaseException | None) -> str | None:
+    """Describe what does not fit, each with its path first, as in ``$.total: expected float, got str``.
+
+    None for an error that is not about a type.
+    """
+    while error is not None and not isinstance(error, msgspec.ValidationError):
+        if hasattr(error, "errors") and type(error).__module__.startswith("pydantic"):
+            break
+        error = error.__cause__
+    if error is None:
+        return None
+    found = (each.rpartition(_AT) for each in summary(cast("Exception", error)).split("; "))
+    return "; ".join(_placed(what if at else path, path if at else "$") for what, at, path in found)
+
+
+def _placed(what: str, path: str) -> str:
+    return f"{path.rstrip('`')}: {what[:1].lower()}{what[1:]}".replace("`", "")
 
 
 def _steps(path: tuple[int | str, ...]) -> Iterator[str]:
