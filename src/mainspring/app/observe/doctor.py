@@ -20,7 +20,8 @@ from mainspring.app.schedule.recurring import Ignored
 from mainspring.app.storages import Address, caveat, mend_clock, open_storage
 from mainspring.model.errors import BadOption, MainspringError, SchemaMissing, SchemaTooNew
 from mainspring.model.symptom import MEND, Grade, Symptom, Tolerances
-from mainspring.model.views import GroupView
+from mainspring.model.views import GroupView, Roster
+from mainspring.model.worker import own_name
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock, SystemClock
 from mainspring.timing.duration import spell
@@ -121,10 +122,28 @@ async def of_app(app: Mainspring, spec: str | None, flags: str, clock: Clock | N
     if address.engine == "sqlite" and (problem := _of_file(address)) is not None:
         return [*findings, problem]
     storage, _ = open_storage(address, app.options)  # not by the app's own connection, which would migrate
-    groups = await _of_database(storage, app.options, address, flags, findings, clock or SystemClock())
-    if spec is not None and groups is not None:
-        findings += _of_groups(app.options, consumers, groups, spec, flags)
+    roster = await _of_database(storage, app.options, address, flags, findings, clock or SystemClock())
+    if spec is not None and roster is not None:
+        findings += _of_groups(app.options, consumers, roster.groups, spec, flags)
+        findings += _of_name(app.options, consumers, roster)
     return findings
+
+
+def _of_name(options: Options, consumers: Sequence[Registration], roster: Roster) -> Iterator[Symptom]:
+    """Report a name that two applications share: each would stop the schedules of the other."""
+    if options.sources["name"] == "default" and consumers and options.preset != "development":
+        summary = f"the app has the default name {options.name!r}: another one without a name would be the same app"
+        yield Symptom("name", "warning", summary, "write Mainspring(…, name='shop'), or set MAINSPRING_NAME")
+    known = {each.group for each in consumers}
+    others = [
+        each
+        for each in roster.alive()
+        if each.app == options.name and each.groups and known and known.isdisjoint(each.groups)
+    ]
+    if others:
+        shown = "; ".join(f"{own_name(each.app, each.name)} with {', '.join(each.groups)}" for each in others[:3])
+        summary = f"live workers of {options.name!r} have none of the groups of this code: {shown}"
+        yield Symptom("name", "warning", summary, "if that is another application, give one of the two another name")
 
 
 def _of_idle_options(options: Options, address: Address) -> Iterator[Symptom]:
@@ -169,8 +188,8 @@ def _of_header(path: Path) -> Symptom | None:
 
 async def _of_database(
     storage: Storage, options: Options, address: Address, flags: str, findings: list[Symptom], clock: Clock
-) -> Sequence[GroupView] | None:
-    """Return the declared groups, if they can be read."""
+) -> Roster | None:
+    """Return the declared groups and the workers, if they can be read."""
     about = "database"
     try:
         async with asyncio.timeout(_PATIENCE):
@@ -193,7 +212,7 @@ async def _of_database(
                 findings.append(Symptom("schema", "ok", f"version {number}, which this release can work with"))
             found = await storage.schema.examine(Tolerances(), clock.now)
             findings += [replace(each, advice=each.advice.replace(MEND, f"{MEND}{flags}")) for each in found]
-            return (await storage.ledger.roster()).groups
+            return await storage.ledger.roster()
     except TimeoutError:
         findings.append(Symptom(about, "error", f"{address.shown} did not answer within {_PATIENCE:.0f} s"))
     except SchemaMissing as error:
