@@ -33,4 +33,18 @@ MUTANTS: list[Mutant] = [
         becomes="expected = None",
         caught_by="tests/unit/app/test_validating.py",
     ),
+    Mutant(
+        "what was handled is listed again by its kept run",
+        file="storage/portable/sql/search.sql",
+        was="r.status <> 'done'",
+        becomes="r.status IS NOT NULL",
+        caught_by="tests/contract/test_handled.py::test_it_is_listed_once_with_group_time_and_worker_whatever_is_kept",
+    ),
+    Mutant(
+        "a message of a newer version uses up its attempts",
+        file="runtime/verdicts.py",
+        was="    if is_newer(error):\n",
+        becomes="    if is_newer(error) and not policy:\n",
+        caught_by="tests/unit/runtime/test_newer_versions.py",
+    ),
 ]

@@ -329,7 +329,7 @@ HANDLERS: list[Mutant] = [
     Mutant(
         "a message that failed in the transaction of its batch is settled as done",
         file="app/transaction/consumers.py",
-        was="return verdicts.of_error(answer, run.delivery, run.handler.retry_of(run.delivery), took)",
+        was="return verdicts.of_error(answer, run.delivery, policy, took, run.handler.newer_wait)",
         becomes="return verdicts.of_result(None)",
         caught_by=f"{_TRANSACTIONAL}/test_batches.py",
     ),

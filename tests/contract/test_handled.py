@@ -215,21 +215,6 @@ async def test_kept_runs_are_listed_when_their_batch_is_gone_and_the_others_no_l
     assert (view.group, view.finished_at) == ("mailer", NOON)
 
 
-async def test_an_entry_of_a_first_life_does_not_speak_of_the_second(storage: Storage) -> None:
-    message = draft(group="mailer", key="k")
-    await handle(storage, message)
-    turn(storage, HOUR + TICK)
-    other = draft(group="mailer")
-    await handle(storage, other)
-    turn(storage, DAY + TICK)
-    await storage.upkeep.prune(Retention(), 100)
-    await publish(storage, message)
-
-    assert await listed(storage, "done") == [other.id]
-    assert await listed(storage, "done", key="k") == []
-    assert (await found(storage, message.id)).done == ()
-
-
 async def test_ids_that_begin_within_one_another_are_told_apart(storage: Storage) -> None:
     first, second = UUID(int=1), UUID(int=2**64)
     within = UUID(bytes=(first.bytes + second.bytes)[8:24])

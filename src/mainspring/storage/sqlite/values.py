@@ -95,10 +95,12 @@ def read_pairs(text: str) -> list[tuple[str, str]]:
 
 
 def storable(text: str | None) -> str | None:
-    """Text from errors and handlers: what has no UTF-8 form is written as an escape, never refused."""
-    if text is None or text.isascii():
-        return text
-    return text.encode("utf-8", "backslashreplace").decode()
+    """Text from errors and handlers: a NUL, at which SQLite ends it, and what has no UTF-8 form become escapes."""
+    if text is None:
+        return None
+    if "\x00" in text:
+        text = text.replace("\x00", "\\x00")
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 class SqliteValues:

@@ -140,8 +140,6 @@ FROM NEWEST_FIRST($1) AS s
 LOOKUP(ended, e, id, BATCH_OF(s.seq))
 LOOKUP(message, m, id, LISTED(e.message_ids, PLACE_OF(s.seq)))
 WHERE HANDLED_MATCH($3, $4)
-  -- A batch from before it was published is about an earlier life of the same id.
-  AND e.at >= m.published_at
   AND ($5::text IS NULL OR m.topic = $5)
   AND ($6::text IS NULL OR m.key = $6)
   AND ($7::timestamptz IS NULL OR m.published_at >= $7)
