@@ -252,7 +252,8 @@ class Worker:
             async with asyncio.timeout(within):
                 await self._prepare()
         except TimeoutError:
-            self._must_wait(StorageUnavailable(f"the database has not responded for {within:g} s, and is waited for"))
+            waited = "in time" if within is None else f"for {within:g} s"
+            self._must_wait(StorageUnavailable(f"the database has not responded {waited}, and is waited for"))
         except (StorageUnavailable, SchemaMissing) as error:
             self._must_wait(error)
         else:

@@ -136,9 +136,10 @@ class Context:
     @property
     def started_at(self) -> datetime:
         """When this attempt started, by this host's clock."""
-        started, clock = self._run.started, self._app.clock
-        if started is None:  # in a process of cpu=True
+        started = self._run.started
+        if started is None:  # in a process of cpu=True, which gets the time of its claim
             return self._delivery.claimed_at
+        clock = self._app.clock
         return clock.now() - timedelta(seconds=clock.monotonic() - started)
 
     @property
