@@ -13,6 +13,7 @@ from mainspring.app.options import (
     Setting,
     choice,
     closest,
+    default_policy,
     flag,
     flag_in,
     given,
@@ -25,6 +26,7 @@ from mainspring.model.errors import BadOption
 from mainspring.model.message import Keep
 from mainspring.model.retention import Kind, Retention
 from mainspring.model.schedule import UNLIMITED, DeadLetters
+from mainspring.timing.backoff import MESSAGES, RetryPolicy
 from mainspring.timing.duration import Duration, spell
 
 Topics = Mapping[str, Mapping[Kind, timedelta | None]]
@@ -160,6 +162,8 @@ class AppOptions(TypedDict, total=False):
     """The time limit of recurring functions that name none ["12h"]; None or "none": none."""
     dead: DeadLetters | None
     """Which dead letters of a schedule are kept per group: the latest, which counts earlier ones, or all ["latest"]."""
+    retry: RetryPolicy | str | None
+    """When consumers and queues that name no policy retry: a policy or a preset's name ["messages"]."""
     keep: Keep | None
     """How much history deliveries leave ["failures"; "all" in development]."""
     preset: Preset | None
@@ -211,6 +215,7 @@ class Options:
     timeout: timedelta = field(default=timedelta(minutes=30), metadata=_by(length, least=_SECOND / 1000))
     recurring_timeout: timedelta | None = field(default=timedelta(hours=12), metadata=_by(time_limit))
     dead: DeadLetters = field(default="latest", metadata=_by(choice, allowed=get_args(DeadLetters)))
+    retry: RetryPolicy = field(default=MESSAGES, metadata=_by(default_policy))
     keep: Keep = field(default="failures", metadata=_by(choice, allowed=KEEPS))
     preset: Preset = field(default="production", metadata=_by(choice, allowed=get_args(Preset)))
     retention: Retention = field(default_factory=Retention)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -9,6 +10,7 @@ from difflib import get_close_matches
 from typing import cast
 
 from mainspring.model.errors import BadOption
+from mainspring.timing.backoff import NO_RETRY, PRESETS, RetryPolicy, read_policy
 from mainspring.timing.duration import Duration, DurationError, duration, spell
 from mainspring.vocabulary import option_advice
 
@@ -110,3 +112,29 @@ def whole_in(text: str) -> object:
 def given(options: Mapping[str, object]) -> dict[str, object]:
     """Return the options that are set: None is the same as unset."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def retry_policy(retry: object, default: RetryPolicy) -> RetryPolicy:
+    """Read a policy, the name of a preset, or waits as in "5s, 1m"."""
+    if retry is None:
+        return default
+    if isinstance(retry, RetryPolicy):
+        return retry
+    if isinstance(retry, str):
+        with contextlib.suppress(ValueError):
+            return read_policy(retry)
+    hint = closest(retry, PRESETS) if isinstance(retry, str) else ""
+    names = ", ".join(map(repr, PRESETS))
+    if isinstance(retry, int) and not isinstance(retry, bool) and retry > 0:
+        raise BadOption(
+            f"retry={retry} is a number, not a policy: write retry=exponential(attempts={retry}), which counts the "
+            f"first attempt too, or one of {names}"
+        )
+    raise BadOption(f"retry={retry!r} is neither a policy, as exponential('1s', attempts=5), nor one of {names}.{hint}")
+
+
+def default_policy(value: object, option: str) -> RetryPolicy:
+    """Read the retry policy of an app: as that of a consumer."""
+    if value is None:
+        raise BadOption(f"{option}=None: write {option}='none' to have nothing retried")
+    return retry_policy(value, NO_RETRY)

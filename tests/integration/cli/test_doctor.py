@@ -45,6 +45,7 @@ def test_every_value_is_shown_with_its_source(shell: Shell) -> None:
         "timeout": ("30m", "default"),
         "recurring_timeout": ("12h", "default"),
         "dead": ("latest", "default"),
+        "retry": ("messages", "default"),
         "keep": ("all", "argument"),
         "preset": ("development", "MAINSPRING_PRESET"),
         "pool_size": ("4", "default"),

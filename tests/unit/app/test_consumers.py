@@ -9,11 +9,11 @@ import pytest
 
 from mainspring import NO_RETRY, Context, Mainspring, Receipt, exponential
 from mainspring.app.config import Options
-from mainspring.app.consume.consumer import Consumed, Registration
+from mainspring.app.consume.consumer import Consumed, Registration, registration_of
 from mainspring.app.consume.consumers import Consumers
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.model.errors import BadOption, BadSignature, Conflict
-from mainspring.timing.backoff import MESSAGES, OUTBOX
+from mainspring.timing.backoff import MESSAGES, OUTBOX, RECURRING
 from tests.unit.app.stage import MESSAGE, Desk
 
 HERE = __name__
@@ -293,3 +293,27 @@ async def test_sending_goes_to_this_consumer_alone() -> None:
 
     assert receipt == Receipt(MESSAGE, "stored")
     assert desk.sent == [("count", {"id": 1}, {"delay": "1h"})]
+
+
+def test_consumers_and_queues_without_a_policy_have_the_apps_own() -> None:
+    app = Mainspring("memory://", retry="none")
+
+    @app.consumer("orders.placed")
+    async def plain(_: dict[str, Any]) -> None: ...
+
+    @app.consumer("orders.placed", retry="outbox")
+    async def own(_: dict[str, Any]) -> None: ...
+
+    @app.recurring("0 * * * *")
+    async def report() -> None: ...
+
+    found = [registration.retry for each in (plain, own, report) if (registration := registration_of(each))]
+    assert found == [NO_RETRY, OUTBOX, RECURRING]
+
+
+def test_the_retry_policy_of_an_app_is_read_as_that_of_a_consumer() -> None:
+    assert Mainspring("memory://").options.retry is MESSAGES
+    with pytest.raises(BadOption, match="retry='outbx' is neither a policy"):
+        Mainspring("memory://", retry="outbx")
+    with pytest.raises(BadOption, match="retry=3 is a number, not a policy"):
+        Mainspring("memory://", retry=3)  # type: ignore[arg-type]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict, cast
@@ -20,13 +19,13 @@ from mainspring.app.consume.queue_registry import QueueRegistry
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.message.envelope import OrderedGroups
 from mainspring.app.names import check_group, check_pattern, handler_name, is_reloaded
-from mainspring.app.options import choice, closest, flag, given, refuse_unknown, whole
+from mainspring.app.options import choice, closest, flag, given, refuse_unknown, retry_policy, whole
 from mainspring.app.transaction.sources import Source, read_source
 from mainspring.model.errors import BadOption, BadSignature, Conflict
 from mainspring.model.limits import OnFailure
 from mainspring.model.message import Keep
 from mainspring.storage.patterns import is_wild
-from mainspring.timing.backoff import MESSAGES, PRESETS, RECURRING, RetryPolicy, read_policy
+from mainspring.timing.backoff import RECURRING, RetryPolicy
 from mainspring.timing.breaker import Breaker
 from mainspring.timing.duration import Duration
 
@@ -42,7 +41,7 @@ class ConsumerOptions(TypedDict, total=False):
     group: str | None
     """The consumer's name in the database [the function's name]; it keeps the work of a renamed function."""
     retry: RetryPolicy | str | None
-    """When to retry after a failure: a policy, a preset's name or waits ["messages"; "recurring" for schedules]."""
+    """When to retry after a failure: a policy, a preset's name or waits [the app's; "recurring" for schedules]."""
     timeout: Duration | None
     """The time limit of one attempt; "none": none [the app's ``timeout``; its ``recurring_timeout`` for schedules]."""
     concurrency: int | None
@@ -229,7 +228,7 @@ class Consumers:
             topics=patterns,
             topic=self._catalogue.topic_of(shape.annotation)
             or next((each for each in patterns if not is_wild(each)), group),
-            retry=retry_policy(options.get("retry"), RECURRING if recurring else MESSAGES),
+            retry=retry_policy(options.get("retry"), RECURRING if recurring else self._options.retry),
             timeout=self._timeout(options, recurring=recurring),
             concurrency=concurrency,
             keep=cast("Keep", choice(options.get("keep", self._options.keep), KEEPS, "keep")),
@@ -312,22 +311,3 @@ def _breaker(given: object) -> Breaker | None:
     if given is None or isinstance(given, Breaker):
         return given
     raise BadOption(f"breaker={given!r} must be made by breaker(…), as in breaker(failures=10, within='1m')")
-
-
-def retry_policy(retry: object, default: RetryPolicy) -> RetryPolicy:
-    """Read a policy, the name of a preset, or waits as in "5s, 1m"."""
-    if retry is None:
-        return default
-    if isinstance(retry, RetryPolicy):
-        return retry
-    if isinstance(retry, str):
-        with contextlib.suppress(ValueError):
-            return read_policy(retry)
-    hint = closest(retry, PRESETS) if isinstance(retry, str) else ""
-    names = ", ".join(map(repr, PRESETS))
-    if isinstance(retry, int) and not isinstance(retry, bool) and retry > 0:
-        raise BadOption(
-            f"retry={retry} is a number, not a policy: write retry=exponential(attempts={retry}), which counts the "
-            f"first attempt too, or one of {names}"
-        )
-    raise BadOption(f"retry={retry!r} is neither a policy, as exponential('1s', attempts=5), nor one of {names}.{hint}")

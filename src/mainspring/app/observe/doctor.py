@@ -23,6 +23,7 @@ from mainspring.model.symptom import MEND, Grade, Symptom, Tolerances
 from mainspring.model.views import GroupView, Roster
 from mainspring.model.worker import own_name
 from mainspring.storage.contract import Storage
+from mainspring.timing.backoff import PRESETS, RetryPolicy
 from mainspring.timing.clock import Clock, SystemClock
 from mainspring.timing.duration import spell
 
@@ -305,7 +306,8 @@ def _written(value: object, name: str) -> str:
         case Mapping():
             return write_topics(value) or "none"
         case _:
-            return str(value)
+            shown = value.name if isinstance(value, RetryPolicy) else str(value)
+            return next((preset for preset, each in PRESETS.items() if each is value), shown)
 
 
 def of_schedules(app: Mainspring, spec: str) -> Iterator[Symptom]:

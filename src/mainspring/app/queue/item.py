@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from mainspring.app.consume.consumers import retry_policy
-from mainspring.app.options import length
+from mainspring.app.options import length, retry_policy
 from mainspring.app.queue.options import QueueSettings
 from mainspring.model.errors import BadOption, ClaimLost, Misuse, StorageUnavailable
 from mainspring.model.join import is_member

@@ -9,16 +9,15 @@ from typing import Any, TypedDict, cast
 
 from mainspring.app.config import KEEPS, Options
 from mainspring.app.consume.backpressure import PendingLimit, WhenFull, read_pending_limit
-from mainspring.app.consume.consumers import retry_policy
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.names import check_group, check_pattern
-from mainspring.app.options import choice, refuse_unknown
+from mainspring.app.options import choice, refuse_unknown, retry_policy
 from mainspring.model.errors import BadOption, Unreadable
 from mainspring.model.message import Delivery, Keep
 from mainspring.model.views import Declaration
 from mainspring.model.worker import Declarer, roster_name
 from mainspring.storage.codec import Decode
-from mainspring.timing.backoff import MESSAGES, RetryPolicy
+from mainspring.timing.backoff import RetryPolicy
 
 
 class QueueOptions(TypedDict, total=False):
@@ -57,7 +56,7 @@ class QueueSettings:
                 f"app.queue({self.group!r}) has pending_limit= and no topics, so publishers cannot know what "
                 f"reaches it: write app.queue({self.group!r}, 'orders.placed', pending_limit=…)"
             )
-        self.retry: RetryPolicy = retry_policy(retry, MESSAGES)
+        self.retry: RetryPolicy = retry_policy(retry, options.retry)
         self.newer_wait: timedelta = options.newer_wait
         self._version = options.version
         self._app = options.name
