@@ -106,6 +106,7 @@ async def test_the_numbers_are_those_of_what_happened(make: Make) -> None:
             "rerouting",
             "pruning",
             "recounting",
+            "retiring",
         ),
         0,
     )
