@@ -54,9 +54,10 @@ async def test_it_sees_occurrences_and_what_is_triggered(place: dict[str, Any]) 
     async def yearly(ctx: Context) -> None:
         seen.add(ctx)
 
-    async with app.worker():
+    async with app.worker() as worker:
         await app.schedules.trigger("yearly")
         contexts = await seen.count(3)
+        assert worker.progress()["scheduler"].failed == 0
 
     assert {ctx.headers["tenant"] for ctx in contexts} == {"a"}
     assert {ctx.source for ctx in contexts} == {"manual", "schedule"}
