@@ -97,7 +97,7 @@ def worker(
     log_format
         Text lines, or one JSON object per line.
     probe
-        Serve /health/live, /health/ready and /metrics there, such as 127.0.0.1:9000.
+        Serve /health, /health/live, /health/ready and /metrics there, such as 127.0.0.1:9000.
     parent
         What has started this process, if it is not the user.
     line
