@@ -78,7 +78,7 @@ async def test_a_claim_that_lapsed_leaves_a_run_with_its_holder_and_its_beginnin
     assert (lost.status, lost.group, lost.topic) == ("lost", "mailer", "orders.placed")
     assert (lost.attempt, lost.node) == (1, "node-1")
     assert (lost.started_at, lost.finished_at) == (NOON + SECOND, NOON + MINUTE)
-    assert (lost.kind, lost.traceback, lost.source, lost.scheduled_for) == (None, None, "deferred", NOON + SECOND)
+    assert (lost.kind, lost.traceback, lost.source, lost.scheduled_for) == (None, None, "delayed", NOON + SECOND)
     assert lost.error is not None
     assert lost.error.startswith("its claim lapsed")
     assert (again.attempt, again.node, again.started_at, again.finished_at) == (

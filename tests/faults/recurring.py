@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from mainspring import Context, Done, Mainspring
 from mainspring.app.schedule.timing import TimingOptions
+from mainspring.runtime import janitor
 from mainspring.storage.portable import timetable
 from tests.faults.ledger import Effects
 from tests.faults.plan import Entry, Plan
@@ -25,10 +26,11 @@ def declare(app: Mainspring, plan: Plan, effects: Effects) -> None:
     for entry in plan.schedules:
         app.recurring(entry.rhythm, name=entry.name, **timing(entry))(consumers[entry.group])
     if plan.silent is not None:
-        # Five minutes in a few seconds, and how often a declaration is written in the same proportion.
+        # Five minutes in a few seconds, and how often a declaration is read and written in the same proportion.
         vars(timetable).update(
             SILENT_AFTER=timedelta(seconds=plan.silent), SEEN_EVERY=timedelta(seconds=plan.silent / 12)
         )
+        vars(janitor).update(_ROUND=plan.silent / 60)
 
 
 def timing(entry: Entry) -> TimingOptions:

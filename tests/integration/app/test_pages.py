@@ -24,6 +24,7 @@ NO_PAGES = {
     "messages.chain": "what caused a message and what it caused: two lists",
     "dead.causes": "counted causes, the most frequent first: no order to continue in",
     "schedules.recent": "a few runs of every schedule; schedules.runs() has the pages",
+    "schedules.run_times": "one result, of the latest runs",
     "testing": "the kit: its limit is of runs",
 }
 

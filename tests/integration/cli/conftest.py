@@ -78,7 +78,7 @@ def timed_file(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path
             shell = Shell(directory)
             with shell.started("worker", "clockwork:app") as worker:
                 for _ in range(4):
-                    line_with(worker, "tick")
+                    line_with(worker, "tick 20")
                 assert stop(worker).code == 0
             (directory / "put.py").write_text(PUT)
             shell.python("put.py")

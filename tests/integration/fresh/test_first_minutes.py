@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tomllib
 import venv
 from pathlib import Path
 
@@ -18,13 +19,14 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What an index would serve: the wheel of this checkout, and what it needs."""
+    """What an index would serve: the wheel of this checkout, what it needs, and what builds it."""
     folder = tmp_path_factory.mktemp("shelf")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     _run([*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, ROOT], PATH=path)
     [wheel] = folder.glob("mainspring-*.whl")
-    _run([*pip, "download", "--dest", folder, f"{wheel}[cli]"])
+    builds = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    _run([*pip, "download", "--dest", folder, f"{wheel}[cli]", *builds])
     return folder
 
 
@@ -59,8 +61,8 @@ def _run(command: list[object], **settings: str) -> str:
 
 
 def _installing() -> str:
-    """The README's own line."""
-    [line] = [
+    """The README's own line: the first, for a checkout."""
+    [line, *_] = [
         line
         for block in blocks(README)
         if block.language == "sh"
@@ -72,7 +74,7 @@ def _installing() -> str:
 
 def test_the_first_message_is_handled_with_nothing_but_the_readme(newcomer: dict[str, str], tmp_path: Path) -> None:
     install = subprocess.run(
-        _installing(), shell=True, cwd=tmp_path, env=newcomer, check=False, capture_output=True, text=True
+        _installing(), shell=True, cwd=ROOT, env=newcomer, check=False, capture_output=True, text=True
     )
     assert install.returncode == 0, install.stdout + install.stderr
 

@@ -11,6 +11,7 @@ from mainspring.app.config import NAMES, Options
 from mainspring.app.environment import read_environment
 from mainspring.model.errors import BadOption
 from mainspring.model.retention import Retention
+from mainspring.timing.backoff import MESSAGES, NO_RETRY, RECURRING
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,9 @@ CASES = {
     "idle_poll": _length("idle_poll", timedelta(seconds=5)),
     "timeout": _length("timeout", timedelta(minutes=30)),
     "recurring_timeout": _length("recurring_timeout", timedelta(hours=12)),
+    "retry": Case(
+        MESSAGES, '"none"', NO_RETRY, '"recurring"', RECURRING, "none", NO_RETRY, {"retry": "messages"}, MESSAGES
+    ),
     "dead": Case("latest", '"all"', "all", '"latest"', "latest", "all", "all", {"dead": "latest"}, "latest"),
     "keep": Case("failures", '"none"', "none", '"all"', "all", "none", "none", {"keep": "failures"}, "failures", "all"),
     "preset": Case(
