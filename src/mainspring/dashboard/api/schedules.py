@@ -297,7 +297,7 @@ class Policies(Timing, frozen=True):
     key: Text | None = None
     """Empty: none. So are correlation_id, then and failed."""
     correlation_id: Text | None = None
-    retry: Text | dict[str, Any] | None = None
+    retry: Annotated[str, Meta(max_length=200)] | dict[str, Any] | None = None
     """A preset's name, "consumer", waits such as "5s, 1m", or a table such as {"kind": "exponential"}."""
     timeout: Text | None = None
     """The limit of one attempt, such as "90s"; "none": no limit."""
