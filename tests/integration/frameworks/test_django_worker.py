@@ -24,11 +24,11 @@ def _served(project: Project, until: str, *arguments: str) -> list[str]:
     with os.fdopen(reading) as output:
         for line in output:
             said.append(line.strip())
-            if line.strip() == until:
+            if until in line:  # perhaps on one line with what the worker prints: a handler's thread prints too
                 worker.send_signal(signal.SIGTERM)
     watchdog.cancel()
     assert worker.wait(60) == 0, said
-    assert until in said, said
+    assert any(until in line for line in said), said
     return said
 
 
@@ -41,7 +41,7 @@ def test_a_worker_serves_the_consumers_of_every_installed_app(tmp_path: Path) ->
 
     said = _served(project, "shipped 7")
 
-    assert any(line.startswith(f"{READY}: app, ") for line in said)
+    assert any(f"{READY}: app, " in line for line in said)
     assert any(line.startswith("mainspring worker stopped: app, ") for line in said)
 
 
