@@ -152,6 +152,13 @@ MUTANTS: list[Mutant] = [
         caught_by=_DECLARED,
     ),
     Mutant(
+        "the first turn of a worker is a second round after its start",
+        file="runtime/janitor.py",
+        was="if self._clock.monotonic() >= self._round_at:",
+        becomes="if self._round_at:",
+        caught_by="tests/runtime/test_retiring.py",
+    ),
+    Mutant(
         "a schedule is retired in the moment in which its worker restarts",
         file="storage/portable/timetable.py",
         was="retiring = [name for name in gone if name in retire]",

@@ -59,6 +59,20 @@ async def test_a_worker_that_restarts_within_a_round_finds_its_schedules_as_they
     assert (await scene.row()).revision == 0
 
 
+async def test_the_first_turn_of_a_worker_is_no_second_round_after_its_start(scene: Scene) -> None:
+    before, other = scene.node(report=HOURLY), scene.node(kept=HOURLY)
+    await _rounds(scene, 2, before)
+    await before.stop()  # it restarts
+
+    await other.retiring.declare()  # as a worker does when it starts
+    pause = await other.retiring.turn()
+
+    assert (await scene.row()).retired_at is None
+    assert 4 <= pause <= 5
+    await _rounds(scene, 1, scene.node(report=HOURLY), other)
+    assert (await scene.row()).revision == 0
+
+
 async def test_one_that_an_older_node_still_has_stays_until_that_node_is_gone(scene: Scene) -> None:
     old, new = scene.node(version=1, report=HOURLY), scene.node(version=2)
     await _rounds(scene, _LONG, old, new)

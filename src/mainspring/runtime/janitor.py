@@ -19,7 +19,7 @@ from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.schedules.declarations import Scheduling
-from mainspring.runtime.service import LoopReport, Service
+from mainspring.runtime.service import FOREVER, LoopReport, Service
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.storage.contract import Doorbell, Timetable, Upkeep
 from mainspring.telemetry.measures import Meter
@@ -327,12 +327,14 @@ class Retiring(Service):
         self._by = by
         self._on_return = on_return
         self._unclaimed: tuple[str, ...] = ()
+        self._round_at = -FOREVER
 
     async def declare(self) -> None:
         """Declare the schedules, and retire those that the last round and this one find unclaimed."""
         app, version, declared = self._scheduling.app, self._scheduling.version, self._scheduling.declared
         found = await self._timetable.declare(app, version, declared, self._by, self._unclaimed)
         self._unclaimed = found.unclaimed
+        self._round_at = self._clock.monotonic() + _ROUND * random.uniform(0.8, 1.0)
         for name in found.retired:
             _scheduler_logger.warning(
                 "%s: retired, since no worker of %s has it in its code any more; what had not begun is cancelled",
@@ -343,9 +345,10 @@ class Retiring(Service):
             self._on_return()
 
     async def turn(self) -> float:
-        """Declare them again."""
-        await self.declare()
-        return _ROUND * random.uniform(0.8, 1.0)
+        """Declare them again, a round after the last time: the start of the worker has declared them already."""
+        if self._clock.monotonic() >= self._round_at:
+            await self.declare()
+        return self._round_at - self._clock.monotonic()
 
 
 def _log_removed(standing: DeclareResult) -> None:

@@ -92,7 +92,7 @@ class Worker:
             log=log,
             clock=clock,
         )
-        scheduling = scheduling or Scheduling(settings.app)
+        self._scheduling = scheduling = scheduling or Scheduling(settings.app)
         self._offline = Offline(scheduling, handlers, self._threads, settings.name, failures, bus, clock)
         self._scheduler = Scheduler(
             storage, scheduling, self._fetchers.nudge, settings.idle_poll, log, clock, self._offline
@@ -239,6 +239,8 @@ class Worker:
         self._started = True
 
     async def _declare_schedules(self) -> None:
+        if not self._scheduling.declared:
+            return  # nothing to wait for: the loops look after the schedules of other code
         try:
             # Declared before they are reconciled: no other worker retires them in between.
             await self._janitor.retiring.declare()

@@ -77,15 +77,19 @@ def test_an_id_is_like_any_other_uuid() -> None:
     assert made.is_safe is SafeUUID.unknown
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_forked_child_does_not_repeat_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: 5_000_000_000)
-    parent = Identities()
-    parent.make()
-    child = copy_of(parent)
+    identities = Identities()
+    identities.make()
+    here, there = os.pipe()
 
-    monkeypatch.setattr(os, "getpid", lambda: -1)
+    child = forked(lambda: os.write(there, identities.make().bytes))
 
-    assert child.make() != parent.make()
+    assert ended_well(child)
+    assert UUID(bytes=os.read(here, 16)) != identities.make()
+    os.close(here)
+    os.close(there)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
@@ -95,14 +99,6 @@ def test_a_child_forked_while_another_thread_makes_an_id_does_not_wait_for_it() 
         child = forked(identities.make)
 
     assert ended_well(child)
-
-
-def copy_of(parent: Identities) -> Identities:
-    """What a fork leaves in the child: the same state, to the last bit."""
-    child = Identities()
-    child._last, child._pid = parent._last, parent._pid
-    child._random.setstate(parent._random.getstate())
-    return child
 
 
 def test_ids_of_one_instant_carry_into_the_next_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,9 +113,8 @@ class Envelope:
         expected = self._of_topic.get(name) if group is None else self._expected(group, name)
         if expected and (len(expected) > 1 or type(value) not in expected[0].instances):
             _check(expected, value, name, body, content_type, options.get("validate"))
-        address = name
         if not options or (len(options) == 1 and "tx" in options):
-            return Draft(self._identities.make(), address, body, content_type, group=group, causation_id=causation_id)
+            return Draft(self._identities.make(), name, body, content_type, group=group, causation_id=causation_id)
         if not options.keys() <= _KNOWN:
             _refuse(options, call)
         delay, at = self._when(options)
@@ -123,7 +122,7 @@ class Envelope:
         headers, key, correlation = options.get("headers"), options.get("key"), options.get("correlation_id")
         draft = Draft(
             id=self.identity(options.get("message_id")),
-            topic=address,
+            topic=name,
             payload=body,
             content_type=content_type,
             headers=None if headers is None else check_headers(headers),
@@ -292,6 +291,7 @@ def _homeless(message: object) -> str:
 _VERSION = 0x7 << 76
 _VARIANT = 0b10 << 62
 _LOW = (1 << 12) - 1
+_UNKNOWN = SafeUUID.unknown  # reading it of the enum takes as long as making the rest of an id
 
 
 class Identities:
@@ -302,10 +302,8 @@ class Identities:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._last = 0
-        self._pid = 0
-        self._random = random.Random()
+        self.forget()
         _all.add(self)
 
     def make(self) -> UUID:
@@ -314,22 +312,20 @@ class Identities:
         tick = time.time_ns() * 4096 // 1_000_000
         with self._lock:
             self._last = tick = max(tick, self._last + 1)
-            if self._pid != os.getpid():
-                # A forked child must not repeat its parent's noise.
-                self._pid, self._random = os.getpid(), random.Random()
             noise = self._random.getrandbits(62)
         return _uuid((tick >> 12) << 80 | _VERSION | (tick & _LOW) << 64 | _VARIANT | noise)
 
     def forget(self) -> None:
-        """Reset after a fork: the lock's holder stayed in the parent."""
+        """Reset after a fork: the lock's holder stayed in the parent, whose noise must not be repeated."""
         self._lock = threading.Lock()
+        self._random = random.Random()
 
 
 def _uuid(number: int) -> UUID:
     # UUID(int=number) without its checks, which cost as much as all the rest.
     made = object.__new__(UUID)
     object.__setattr__(made, "int", number)
-    object.__setattr__(made, "is_safe", SafeUUID.unknown)
+    object.__setattr__(made, "is_safe", _UNKNOWN)
     return made
 
 
