@@ -175,7 +175,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "the middleware of a tick is left in another context than it was entered in",
-        file="runtime/schedules/publishing.py",
+        file="runtime/schedules/middleware.py",
         was="self._context.run(self._entered.enter_context, entering)",
         becomes="self._entered.enter_context(entering)",
         caught_by="tests/integration/app/test_middleware_schedules.py",

@@ -33,7 +33,7 @@ from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import BadOption, StorageUnavailable, Unreadable
 from mainspring.model.join import Join, JoinReceipt
 from mainspring.model.message import Cancelled, Draft, Published, Receipt, UniqueKey
-from mainspring.runtime.schedules.publishing import Around
+from mainspring.runtime.schedules.middleware import Around
 from mainspring.storage.contract import Keyed, Lender
 from mainspring.storage.script import Script
 from mainspring.timing.clock import Clock

@@ -28,7 +28,7 @@ from mainspring.runtime import verdicts
 from mainspring.runtime.executor import STOP_LOST, STOP_TIMEOUT
 from mainspring.runtime.handler import Around as AroundHandling
 from mainspring.runtime.handler import Run
-from mainspring.runtime.schedules.publishing import Around
+from mainspring.runtime.schedules.middleware import Around
 from mainspring.runtime.verdicts import is_stopped
 from mainspring.storage.script import Script
 from mainspring.telemetry.logs import log

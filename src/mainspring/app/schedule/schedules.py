@@ -23,7 +23,7 @@ from mainspring.model.errors import BadOption
 from mainspring.model.message import Published, Receipt
 from mainspring.model.schedule import Note, Occurrence, Schedule, Timesheet
 from mainspring.model.views import RunTimes, RunView
-from mainspring.runtime.schedules.publishing import Around
+from mainspring.runtime.schedules.middleware import Around
 from mainspring.storage.script import Script
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from mainspring.model.schedule import Layer, Rewrite, Schedule
 from mainspring.runtime.schedules.plan import CannotPlan, Code, read_plan
-from mainspring.runtime.schedules.publishing import Around
+from mainspring.runtime.schedules.middleware import Around
 from mainspring.storage.contract import Timetable
 
 _logger = logging.getLogger("mainspring.scheduler")
