@@ -29,6 +29,7 @@ const context = {
   },
 };
 
+let railWidth = 0;
 let shown = null;
 let unwatch = null;
 
@@ -95,6 +96,11 @@ function drawn() {
 
 function draw() {
   render(page, frame(context, here().path, logOut));
+  // On a phone the rail is wider than the page, and widens when the counts arrive.
+  const rail = document.querySelector(".rail");
+  if (!rail || rail.scrollWidth === railWidth) return;
+  railWidth = rail.scrollWidth;
+  rail.querySelector('[aria-current="page"]')?.scrollIntoView({ block: "nearest", inline: "center" });
 }
 
 function route() {
@@ -104,9 +110,8 @@ function route() {
   context.listeners.clear();
   keys({});
   shown = {};
+  railWidth = 0;
   draw();
-  // On a phone the rail is wider than the page.
-  document.querySelector('.rail [aria-current="page"]')?.scrollIntoView({ block: "nearest", inline: "center" });
   const main = document.getElementById("main");
   document.title = found.title ? `${found.title} · ${context.me.app}` : `${context.me.app} · Mainspring`;
   if (shown.path !== path) main.scrollTo?.(0, 0);

@@ -52,7 +52,11 @@ function columnsOf(context, replace) {
   return [
     { name: "Lease", cell: (row) => h("b", null, name(row.name)) },
     { name: "", cell: (row) => state(row.state) },
-    { name: "Holder", spare: true, cell: (row) => row.holder ?? "–" },
+    {
+      name: "Holder",
+      fill: true,
+      cell: (row) => h("div", { class: "cut", title: row.holder ?? "" }, row.holder ?? "–"),
+    },
     { name: "Epoch", right: true, spare: true, cell: (row) => count(row.epoch) },
     {
       name: "Held",
@@ -60,7 +64,7 @@ function columnsOf(context, replace) {
       spare: true,
       cell: (row) => (row.state === "held" ? when(row.acquired_at, "age") : "–"),
     },
-    { name: "Renewed", right: true, spare: true, cell: (row) => when(row.renewed_at) },
+    { name: "Renewed", right: true, roomy: true, cell: (row) => when(row.renewed_at) },
     { name: "Expires", right: true, cell: (row) => when(row.expires_at) },
     context.operates && {
       name: "",
