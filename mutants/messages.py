@@ -33,6 +33,16 @@ MUTANTS: list[Mutant] = [
         becomes="expected = None",
         caught_by="tests/unit/app/test_validating.py",
     ),
+    *(
+        Mutant(
+            f"on {database}, messages of one key that were handled late are not found",
+            file=f"storage/{folder}/sql/search.sql",
+            was=f"OR (SELECT {any} FROM passed_over)",
+            becomes="",
+            caught_by="tests/contract/test_handled.py",
+        )
+        for database, folder, any in (("PostgreSQL", "postgres", "passed_over.any"), ("SQLite", "sqlite", "any"))
+    ),
     Mutant(
         "what was handled is listed again by its kept run",
         file="storage/portable/sql/search.sql",

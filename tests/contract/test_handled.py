@@ -1,6 +1,7 @@
 """What was handled is found by default, with its group, time and worker, for as long as its batch is kept."""
 
 from dataclasses import replace
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -108,6 +109,25 @@ async def test_it_is_found_by_operation_and_kind_with_the_beginning_of_its_paylo
         (view,) = (await storage.ledger.browse(Filter("done", kind=kind, previews=True))).rows  # type: ignore[arg-type]
         assert (view.message_id, view.kind) == (one.id, kind)
         assert (view.preview, view.finished_at) == (one.payload.decode(), NOON + MINUTE)
+
+
+@pytest.mark.parametrize("by", ["key", "correlation_id"])
+async def test_many_messages_of_one_key_or_operation_are_found_however_late_they_were_handled(
+    storage: Storage, by: str
+) -> None:
+    same: dict[str, Any] = {by: "vip"}
+    many = [draft(group="mailer", **same) for _ in range(1_000)]
+    await publish(storage, *many)
+    turn(storage, SECOND)
+    for _ in range(101):  # for as many messages, no more than a hundred batches of each are read by an index
+        await settle(storage, await hold_one(storage, "other"), DONE)
+    turn(storage, MINUTE)
+    claimed = await claim(storage, limit=1_000)
+    await storage.mailbox.settle([Settlement(each.claim, DONE) for each in claimed[:999]], WORKER)
+
+    handled = await all_pages(storage, Filter("done", **same))
+
+    assert sorted(handled) == sorted(each.message_id for each in claimed[:999])
 
 
 async def test_each_group_that_has_handled_it_is_listed(storage: Storage) -> None:

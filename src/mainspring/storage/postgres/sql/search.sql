@@ -1,9 +1,13 @@
 -- Searches of deliveries and causes of death.
 
+-- part: SHARE()
+-- How many batches are read of each message that was handled, from its publishing on.
+greatest(100, 100000 / (SELECT count(*) FROM messages))
+
 -- part: FEW()
 -- Of what ($3: live, dead, parked, run, handled) the seqs of these messages, up to one more than $1.
 few AS MATERIALIZED (
-    SELECT c.seq
+    SELECT c.seq, messages.id
     FROM messages
     CROSS JOIN LATERAL (
         SELECT d.seq FROM mainspring.delivery AS d WHERE $3::text = 'live' AND d.message_id = messages.id
@@ -16,13 +20,22 @@ few AS MATERIALIZED (
         UNION ALL
         SELECT h.seq
         FROM (
-            HANDLED_OF(
-                messages,
-                CASE WHEN $3::text = 'handled' THEN greatest(100, 100000 / (SELECT count(*) FROM messages)) ELSE 0 END
-            )
+            HANDLED_OF(messages, CASE WHEN $3::text = 'handled' THEN SHARE() ELSE 0 END)
         ) AS h
     ) AS c
     LIMIT $1 + 1
+),
+-- Whether a message that was handled may be in a batch that was not read: it has copies that are nowhere else.
+passed_over AS MATERIALIZED (
+    SELECT EXISTS (
+        SELECT FROM messages AS m
+        LEFT JOIN (SELECT few.id, count(*) AS times FROM few GROUP BY few.id) AS f ON f.id = m.id
+        WHERE $3::text = 'handled'
+          AND coalesce(f.times, 0) < greatest(m.copies, 1)
+              - (SELECT count(*) FROM mainspring.delivery AS d WHERE d.message_id = m.id)
+              - (SELECT count(*) FROM mainspring.dead AS d WHERE d.message_id = m.id)
+          AND EXISTS (SELECT FROM mainspring.ended AS e WHERE e.at >= m.published_at OFFSET SHARE())
+    ) AS any
 )
 
 -- name: causes_count
@@ -116,7 +129,10 @@ WITH messages AS MATERIALIZED (
 ),
 FEW()
 SELECT
-    greatest((SELECT count(*) FROM messages), (SELECT count(*) FROM few)),
+    CASE
+        WHEN (SELECT passed_over.any FROM passed_over) THEN $1 + 1
+        ELSE greatest((SELECT count(*) FROM messages), (SELECT count(*) FROM few))
+    END,
     ARRAY(SELECT few.seq FROM few WHERE few.seq < $2)
 
 -- part: HANDLED_OF(message, most)
@@ -235,7 +251,7 @@ messages AS MATERIALIZED (
 FEW()
 SELECT
     CASE
-        WHEN (SELECT count(*) FROM named) > 1000 THEN $1 + 1
+        WHEN (SELECT count(*) FROM named) > 1000 OR (SELECT passed_over.any FROM passed_over) THEN $1 + 1
         ELSE greatest((SELECT count(*) FROM messages), (SELECT count(*) FROM few))
     END,
     ARRAY(SELECT few.seq FROM few WHERE few.seq < $2)

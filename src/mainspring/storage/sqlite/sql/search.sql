@@ -1,21 +1,39 @@
 -- Searches of deliveries and causes of death.
 
+-- part: SHARE()
+-- How many batches are read of each message that was handled, from its publishing on.
+max(100, 100000 / (SELECT count(*) FROM messages))
+
 -- part: FEW()
 -- Of what (?3: live, dead, parked, run, handled) the seqs of these messages, up to one more than ?1.
-few(seq) AS (
-    SELECT d.seq FROM messages CROSS JOIN mainspring_delivery AS d ON d.message_id = messages.id WHERE ?3 = 'live'
+few(seq, id) AS MATERIALIZED (
+    SELECT d.seq, d.message_id FROM messages CROSS JOIN mainspring_delivery AS d ON d.message_id = messages.id WHERE ?3 = 'live'
     UNION ALL
-    SELECT d.seq FROM messages CROSS JOIN mainspring_dead AS d ON d.message_id = messages.id WHERE ?3 = 'dead'
+    SELECT d.seq, d.message_id FROM messages CROSS JOIN mainspring_dead AS d ON d.message_id = messages.id WHERE ?3 = 'dead'
     UNION ALL
-    SELECT p.seq FROM messages CROSS JOIN mainspring_parked AS p ON p.message_id = messages.id WHERE ?3 = 'parked'
+    SELECT p.seq, p.message_id FROM messages CROSS JOIN mainspring_parked AS p ON p.message_id = messages.id WHERE ?3 = 'parked'
     UNION ALL
-    SELECT r.id FROM messages CROSS JOIN mainspring_run AS r ON r.message_id = messages.id WHERE ?3 = 'run'
+    SELECT r.id, r.message_id FROM messages CROSS JOIN mainspring_run AS r ON r.message_id = messages.id WHERE ?3 = 'run'
     UNION ALL
-    SELECT PLACE_IN(e, messages.id)
+    SELECT PLACE_IN(e, messages.id), messages.id
     FROM messages
     CROSS JOIN mainspring_ended AS e INDEXED BY mainspring_ended_age
-    WHERE ?3 = 'handled' AND HANDLED_WITHIN(e, messages, max(100, 100000 / (SELECT count(*) FROM messages)))
+    WHERE ?3 = 'handled' AND HANDLED_WITHIN(e, messages, SHARE())
     LIMIT ?1 + 1
+),
+found(id, times) AS MATERIALIZED (SELECT id, count(*) FROM few WHERE ?3 = 'handled' GROUP BY id),
+-- Whether a message that was handled may be in a batch that was not read: it has copies that are nowhere else.
+passed_over(any) AS MATERIALIZED (
+    SELECT EXISTS (
+        SELECT 1
+        FROM messages AS m
+        LEFT JOIN found ON found.id = m.id
+        WHERE ?3 = 'handled'
+          AND coalesce(found.times, 0) < max(m.copies, 1)
+              - (SELECT count(*) FROM mainspring_delivery AS d WHERE d.message_id = m.id)
+              - (SELECT count(*) FROM mainspring_dead AS d WHERE d.message_id = m.id)
+          AND EXISTS (SELECT 1 FROM mainspring_ended AS e WHERE e.at >= m.published_at LIMIT 1 OFFSET SHARE())
+    )
 )
 
 -- name: causes_count
@@ -102,16 +120,19 @@ SELECT c.seq, length(m.payload) FROM c CROSS JOIN mainspring_message AS m ON m.i
 -- ?1 at most, ?2 before, ?3 of what (live, dead, parked, run, handled), ?4 correlation id, ?5 the message of that id: may be null. One
 -- row: how many there are, counted to one more than that, and their seqs. The first message of a chain need not have the
 -- correlation id of the others, which is its own id.
-WITH messages(id, published_at) AS (
-    SELECT m.id, m.published_at
+WITH messages(id, published_at, copies) AS MATERIALIZED (
+    SELECT m.id, m.published_at, m.copies
     FROM mainspring_message AS m INDEXED BY mainspring_message_correlation
     WHERE m.correlation_id = ?4 AND m.correlation_id IS NOT NULL
     UNION ALL
-    SELECT m.id, m.published_at FROM mainspring_message AS m WHERE m.id = ?5 AND m.correlation_id IS NULL
+    SELECT m.id, m.published_at, m.copies FROM mainspring_message AS m WHERE m.id = ?5 AND m.correlation_id IS NULL
     LIMIT ?1 + 1
 ),
 FEW()
-SELECT max((SELECT count(*) FROM messages), (SELECT count(*) FROM few)),
+SELECT CASE
+           WHEN (SELECT any FROM passed_over) THEN ?1 + 1
+           ELSE max((SELECT count(*) FROM messages), (SELECT count(*) FROM few))
+       END,
        (SELECT json_group_array(seq) FROM few WHERE seq < ?2)
 
 -- part: HANDLED_WITHIN(batch, message, most)
@@ -219,8 +240,8 @@ named(topic) AS (
     UNION ALL
     SELECT topic FROM topics WHERE topic IS NOT NULL
 ),
-messages(id, published_at) AS (
-    SELECT m.id, m.published_at
+messages(id, published_at, copies) AS MATERIALIZED (
+    SELECT m.id, m.published_at, m.copies
     FROM (SELECT topic FROM named LIMIT 1001) AS named  -- written out, see few_live
     CROSS JOIN mainspring_message AS m INDEXED BY mainspring_message_key
     WHERE m.topic = named.topic AND m.key = ?5 AND m.key IS NOT NULL AND (SELECT count(*) FROM named) <= 1000
@@ -228,7 +249,7 @@ messages(id, published_at) AS (
 ),
 FEW()
 SELECT CASE
-           WHEN (SELECT count(*) FROM named) > 1000 THEN ?1 + 1
+           WHEN (SELECT count(*) FROM named) > 1000 OR (SELECT any FROM passed_over) THEN ?1 + 1
            ELSE max((SELECT count(*) FROM messages), (SELECT count(*) FROM few))
        END,
        (SELECT json_group_array(seq) FROM few WHERE seq < ?2)
