@@ -152,6 +152,13 @@ MUTANTS: list[Mutant] = [
         caught_by=_DECLARED,
     ),
     Mutant(
+        "a batch of occurrences has the shortest of their time limits",
+        file="runtime/batch.py",
+        was="max(each for each in limits if each is not None)",
+        becomes="min(each for each in limits if each is not None)",
+        caught_by="tests/runtime/test_batch_ends.py",
+    ),
+    Mutant(
         "the first turn of a worker is a second round after its start",
         file="runtime/janitor.py",
         was="if self._clock.monotonic() >= self._round_at:",

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
+import uuid
 from datetime import timedelta
 
-from mainspring.model.message import ALL_LEVELS, ClaimRequest
+import pytest
+
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft
+from mainspring.model.schedule import TIMEOUT_HEADER
 from mainspring.runtime.batch import Batch
 from mainspring.runtime.handler import Run
 from mainspring.timing.breaker import breaker
@@ -132,6 +137,28 @@ async def test_the_time_limit_is_that_of_the_batch(stage: Stage) -> None:
 
     assert {run.kind for run in await stage.runs()} == {"timeout"}
     assert {run.deadline for run in work.seen[0].runs} == {work.seen[0].deadline}
+
+
+@pytest.mark.parametrize(("limits", "longest"), [(["0.001", "60", "5"], 60.0), (["0.001", "none", "60"], None)])
+async def test_the_time_limit_of_occurrences_is_the_longest_of_them(
+    stage: Stage, limits: list[str], longest: float | None
+) -> None:
+    given: list[float | None] = []
+
+    def handle(batch: Batch) -> None:
+        deadline = batch.deadline
+        given.append(None if deadline is None else round(deadline - time.monotonic(), -1))
+
+    work = Batches(handle)
+    drafts = [
+        Draft(uuid.uuid4(), "work", b"1", group="work", schedule=f"every-{limit}", headers={TIMEOUT_HEADER: limit})
+        for limit in limits
+    ]
+    await stage.storage.mailbox.publish(drafts)
+    async with stage.worker(work.handler):
+        await stage.until(stage.empty)
+
+    assert given == [longest]
 
 
 async def test_stopping_hands_back_what_gathers_and_lets_what_runs_finish(stage: Stage) -> None:
