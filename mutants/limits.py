@@ -229,6 +229,7 @@ FANOUTS = [
 ]
 
 # Work queues
+_TOKENS = "tests/unit/app/test_queue_tokens.py"
 QUEUES = [
     Mutant(
         "a queue acknowledges what another has claimed since",
@@ -260,6 +261,55 @@ QUEUES = [
         becomes="found.setdefault(held(items[0]).owner, [])",
         caught_by="tests/integration/app/test_queues.py"
         "::test_items_that_were_claimed_under_several_names_are_kept_and_settled_by_one_call",
+    ),
+    Mutant(
+        "a token is the right to settle for any holder of the same claim",
+        file="app/queue/token.py",
+        was="return hmac.compare_digest(self.proof.encode(), proof(holder, self.claim).encode())",
+        becomes="return True",
+        caught_by=_TOKENS + "::test_a_token_with_another_id_epoch_message_or_proof_reads_nothing_back",
+    ),
+    Mutant(
+        "a token of another group is accepted",
+        file="app/queue/token.py",
+        was="    if group != settings.group:\n",
+        becomes="    if False:\n",
+        caught_by=_TOKENS + "::test_a_token_of_another_group_is_refused_also_where_it_names_this_one",
+    ),
+    Mutant(
+        "a token that names this group reads back an item of another",
+        file="app/queue/queue.py",
+        was="        check_group_of(found.delivery.group, self._settings)\n",
+        becomes="",
+        caught_by=_TOKENS + "::test_a_token_of_another_group_is_refused_also_where_it_names_this_one",
+    ),
+    Mutant(
+        "a token of another namespace is accepted",
+        file="app/queue/token.py",
+        was="    if token.tables != settings.tables:\n",
+        becomes="    if False:\n",
+        caught_by=_TOKENS + "::test_a_token_of_another_namespace_is_refused",
+    ),
+    Mutant(
+        "a claim is read back in an epoch that has passed",
+        file="storage/portable/sql/ledger.sql#held",
+        was=" AND d.epoch = $2",
+        becomes=" AND $2::integer IS NOT NULL",
+        caught_by="tests/contract/test_held.py::test_another_id_epoch_or_message_holds_nothing",
+    ),
+    Mutant(
+        "a suspect that was settled by its token goes on blocking its process",
+        file="app/consume/queue_registry.py",
+        was="each.fence not in fences",
+        becomes="all(each is not one for one in answered)",
+        caught_by=_TOKENS + "::test_a_suspect_that_is_settled_by_its_token_in_this_process_lets_the_next_one_come",
+    ),
+    Mutant(
+        "a suspect that was read back does not count as in hand",
+        file="app/queue/queue.py",
+        was="        if delivery.suspect:\n            self._runtime.queues.suspect(one, now)\n",
+        becomes="",
+        caught_by=_TOKENS + "::test_a_process_that_has_read_back_a_suspect_takes_none_beside_it",
     ),
     Mutant(
         "a process that ends does not hand back what was claimed for a cancelled call",

@@ -113,6 +113,16 @@ class Delivery(NamedTuple):
         return Claim(self.id, self.epoch, self.message_id)
 
 
+class Held(NamedTuple):
+    """A delivery under its claim, as it is stored now."""
+
+    delivery: Delivery
+    """Its ``due_at`` is when the claim lapses."""
+    owner: str
+    now: datetime
+    """The database's own now."""
+
+
 Source = Literal["message", "delayed", "schedule", "manual", "replay"]
 """What has led to a run: a message, one for later, an occurrence, a request by hand, or a revived dead letter."""
 

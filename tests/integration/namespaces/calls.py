@@ -222,6 +222,7 @@ CALLS: dict[str, Call] = {
     "queue.declare": lambda face: face.queue("jobs").declare(),
     "queue.extend": held(lambda queue, item: queue.extend(item)),
     "queue.fail": held(lambda queue, item: queue.fail(item, error=MINE)),
+    "queue.item": held(lambda queue, item: queue.item(item.token)),
     "queue.items": first_item,
     "queue.reap": lambda face: face.queue("jobs").reap(),
     "queue.wait": lambda face: face.queue("jobs").wait("10ms"),

@@ -67,12 +67,13 @@ class QueueRegistry:
             if may_reap:
                 self._is_reaping = False
 
-    def suspect(self, held: ClaimState) -> None:
-        """Add a reaped claim."""
+    def suspect(self, held: ClaimState, now: float) -> None:
+        """Add the claim of a suspect, reaped here or read from a token."""
         with self._lock:
-            self._suspects.append(held)
+            self._suspects = [*(each for each in self._suspects if now < each.lapses), held]
 
     def let_go(self, answered: Collection[ClaimState]) -> None:
-        """Forget settled claims."""
+        """Forget settled claims: each under whichever item of it, claimed or read from a token."""
+        fences = {one.fence for one in answered}
         with self._lock:
-            self._suspects = [each for each in self._suspects if all(each is not one for one in answered)]
+            self._suspects = [each for each in self._suspects if each.fence not in fences]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -12,12 +13,14 @@ from uuid import UUID
 
 from mainspring.app.options import length, retry_policy
 from mainspring.app.queue.options import QueueSettings
+from mainspring.app.queue.token import Token, proof
 from mainspring.model.errors import BadOption, ClaimLost, Misuse, StorageUnavailable
 from mainspring.model.join import is_member
 from mainspring.model.message import Claim, Delivery, Extended, Settled, public
 from mainspring.model.verdict import Done, Settlement, Snooze, Verdict
 from mainspring.model.worker import shown
 from mainspring.runtime import verdicts
+from mainspring.runtime.service import backoff
 from mainspring.timing.backoff import RetryPolicy
 from mainspring.timing.clock import Clock
 from mainspring.timing.duration import Duration
@@ -33,17 +36,22 @@ class ClaimState:
 
     delivery: Delivery
     owner: str
-    """Its holder in the database: unique to this process (``model.holder``)."""
+    """Its holder in the database: unique to the process that claimed it (``model.holder``)."""
     home: object
     """Shared by all queues of its app: identifies items of another app."""
     received: float
-    """When the claim was received, by the monotonic clock."""
+    """When the delivery was claimed, by the monotonic clock; never before."""
     until: datetime
     """No later than the claim lapses, by the database's clock."""
     settled: str | None = None
     """The call that settled it, once the database confirmed it; not set in a caller's transaction."""
     unconfirmed: bool = False
     """Whether a settle was sent and its result lost: it may have been written."""
+
+    @property
+    def fence(self) -> tuple[Claim, str]:
+        """The claim and its holder: equal for all items of one claim."""
+        return self.delivery.claim, self.owner
 
     @property
     def waited(self) -> float:
@@ -65,14 +73,15 @@ class ClaimState:
 class Item(Generic[T]):
     """One group's copy of a message, claimed by ``queue.claim`` or ``queue.reap``, until it is settled or lapses.
 
-    It is settled once, by a queue of the same group: ``ack``, ``abandon`` or ``fail``.
+    It is settled once, by a queue of the same group: ``ack``, ``abandon`` or ``fail``; by its ``token`` also in another
+    process.
     """
 
-    __slots__ = ("__weakref__", "_held", "_read")
+    __slots__ = ("__weakref__", "_held", "_settings")
 
-    def __init__(self, held: ClaimState, read: Callable[[Delivery], T]) -> None:
+    def __init__(self, held: ClaimState, settings: QueueSettings) -> None:
         self._held = held
-        self._read = read
+        self._settings = settings
 
     def __repr__(self) -> str:
         """Return message, group and attempt."""
@@ -84,7 +93,8 @@ class Item(Generic[T]):
 
         Raises Unreadable, naming the message, for bytes that do not fit. Other items are not affected.
         """
-        return self._read(self._held.delivery)
+        payload: T = self._settings.read(self._held.delivery)
+        return payload
 
     @property
     def body(self) -> bytes:
@@ -158,13 +168,28 @@ class Item(Generic[T]):
         return self._held.delivery.claim
 
     @property
+    def token(self) -> str:
+        """The claim as text, for another process: ``await queue.item(token)`` returns the item there.
+
+        It is the right to extend and settle this item: pass it only to code that may. It is valid while the claim is
+        held, also after a restart, and needs no escaping in a URL.
+        """
+        delivery = self._held.delivery
+        held_by = proof(self._held.owner, delivery.claim)
+        claim = delivery.id, delivery.epoch, delivery.message_id
+        return Token(self._settings.tables, delivery.group, *claim, held_by, delivery.due_at).written
+
+    @property
     def owner(self) -> str:
         """The holder."""
         return shown(self._held.owner)
 
     @property
     def held_until(self) -> datetime:
-        """When the claim lapses, by the database's clock, unless it is extended. Never later than it does."""
+        """When the claim lapses, by the database's clock, unless it is extended.
+
+        It does not lapse earlier, unless another process extends it for a shorter time.
+        """
         return self._held.until
 
 
@@ -174,6 +199,8 @@ def held(item: Item[Any]) -> ClaimState:
 
 
 _MOST_NAMED = 3
+_TRIES = 50
+_LONGEST_PAUSE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,3 +384,27 @@ def all_settled(answers: Sequence[Settled]) -> Settled:
     """Merge the results of all owners."""
     lost, gone, busy = (frozenset[Claim]().union(*map(attrgetter(name), answers)) for name in ("lost", "gone", "busy"))
     return Settled(lost, gone, busy)
+
+
+async def patiently(
+    settle: Callable[[Sequence[Settlement], str], Awaitable[Settled]],
+    made: Sequence[Settlement],
+    owner: str,
+    call: str,
+) -> Settled:
+    """Settle, and retry rows locked by another session, for about ten seconds."""
+    lost: frozenset[Claim] = frozenset()
+    gone: frozenset[Claim] = frozenset()
+    for tries in range(1, _TRIES + 1):
+        answer = await settle(made, owner)
+        lost, gone = lost | answer.lost, gone | answer.gone
+        if not answer.busy:
+            break
+        made = [each for each in made if each.claim in answer.busy]
+        await asyncio.sleep(backoff(tries, _LONGEST_PAUSE))
+    else:
+        raise StorageUnavailable(
+            f"queue.{call}(…): another session's open transaction has locked {len(made):,} of the items: when it "
+            f"ends, call queue.{call}(…) with the same items again"
+        )
+    return Settled(lost, gone)

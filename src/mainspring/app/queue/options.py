@@ -58,6 +58,7 @@ class QueueSettings:
             )
         self.retry: RetryPolicy = retry_policy(retry, options.retry)
         self.newer_wait: timedelta = options.newer_wait
+        self.tables: str = options.tables
         self._version = options.version
         self._app = options.name
         self._keep = cast("Keep", choice(options.keep if keep is None else keep, KEEPS, "keep"))

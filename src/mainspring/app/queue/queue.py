@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
@@ -27,20 +26,21 @@ from mainspring.app.queue.item import (
     judge_done,
     judge_failed,
     judge_snoozed,
+    patiently,
     settled,
     settlements,
     settlements_by_owner,
 )
 from mainspring.app.queue.options import QueueSettings
 from mainspring.app.queue.runtime import OpenQueues, QueueRuntime
+from mainspring.app.queue.token import check_group_of, read_token
 from mainspring.app.storages import OperationSet
-from mainspring.model.errors import ClaimLost, StorageError, StorageUnavailable
+from mainspring.model.errors import ClaimLost, StorageError
 from mainspring.model.join import is_member
-from mainspring.model.message import ALL_LEVELS, Claim, ClaimRequest, Delivery, Settled
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Settled
 from mainspring.model.verdict import Release, Settlement
 from mainspring.runtime import verdicts
 from mainspring.runtime.fetcher import Marks
-from mainspring.runtime.service import backoff
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.settler import BATCH
 from mainspring.storage.script import Script
@@ -60,8 +60,6 @@ _TURN = 5.0
 _FIRST_HOLD_OFF = 0.005
 _LONGEST_HOLD_OFF = 0.25
 _DEATHS = WorkerSettings().deaths
-_TRIES = 50
-_LONGEST_PAUSE = 0.25
 
 
 class Queue(Generic[T]):
@@ -183,6 +181,31 @@ class Queue(Generic[T]):
             if not claimed and not await self.wait(timedelta(seconds=_TURN)) and self._runtime.in_test:
                 return
 
+    async def item(self, token: str) -> Item[T]:
+        """Return the item whose ``token`` this is, claimed by any process, to extend and settle it here.
+
+        It is read from the database, once: its properties are those of now. Raises ClaimLost if the claim is no longer
+        held, and BadOption for a token of another group or namespace, or for text that is no token.
+        """
+        read = read_token(token, self._settings)
+        opened = await self._ready("item")
+        found = await opened.storage.ledger.held(read.claim)
+        now = self._clock.monotonic()
+        if found is None or not read.is_of(found.owner):
+            raise ClaimLost(
+                f"queue.item(…): the claim on message {read.message_id} is lost, because it lapsed and was taken over, "
+                "or it was settled already: drop the token. Hold it for longer, or extend it while you work"
+            )
+        check_group_of(found.delivery.group, self._settings)
+        delivery = found.delivery._replace(due_at=read.due_at)
+        claimed = now - (found.now - delivery.claimed_at).total_seconds()
+        one = ClaimState(delivery, found.owner, self._runtime.queues, claimed, found.delivery.due_at)
+        item: Item[T] = Item(one, self._settings)
+        if delivery.suspect:
+            self._runtime.queues.suspect(one, now)
+        self._runtime.heartbeat.took([item])
+        return item
+
     async def extend(self, *items: Item[T], hold: Duration = "1m") -> ExtendedItems[T]:
         """Hold them for ``hold`` from now; return which were lost, and which were cancelled."""
         span = _span(hold)
@@ -244,7 +267,7 @@ class Queue(Generic[T]):
                 if delivery is None:
                     break
                 for item in await self._given(opened, [delivery], owner, hold):
-                    queues.suspect(held(item))
+                    queues.suspect(held(item), now)
                     return [item]
         return []
 
@@ -287,7 +310,7 @@ class Queue(Generic[T]):
             if verdict is None:
                 until = delivery.claimed_at + hold
                 one = ClaimState(delivery, owner, self._runtime.queues, received, until)
-                items.append(Item(one, self._settings.read))
+                items.append(Item(one, self._settings))
             else:
                 over.append(
                     Settlement(delivery.claim, verdict, self._settings.keeps(delivery), member=is_member(delivery))
@@ -323,7 +346,7 @@ class Queue(Generic[T]):
         storage = (await self._runtime.opened(f"queue.{call}()")).storage
         try:
             answers = [
-                await _patiently(storage.mailbox.settle, theirs, owner, call)
+                await patiently(storage.mailbox.settle, theirs, owner, call)
                 for owner, theirs in settlements_by_owner(items, made)
             ]
         except BaseException:
@@ -382,30 +405,6 @@ def _span(hold: Duration) -> timedelta:
     return length(hold, "hold", least=_SHORTEST, most=_LONGEST)
 
 
-async def _patiently(
-    settle: Callable[[Sequence[Settlement], str], Awaitable[Settled]],
-    made: Sequence[Settlement],
-    owner: str,
-    call: str,
-) -> Settled:
-    """Settle, and retry rows locked by another session, for about ten seconds."""
-    lost: frozenset[Claim] = frozenset()
-    gone: frozenset[Claim] = frozenset()
-    for tries in range(1, _TRIES + 1):
-        answer = await settle(made, owner)
-        lost, gone = lost | answer.lost, gone | answer.gone
-        if not answer.busy:
-            break
-        made = [each for each in made if each.claim in answer.busy]
-        await asyncio.sleep(backoff(tries, _LONGEST_PAUSE))
-    else:
-        raise StorageUnavailable(
-            f"queue.{call}(…): another session's open transaction has locked {len(made):,} of the items: when it "
-            f"ends, call queue.{call}(…) with the same items again"
-        )
-    return Settled(lost, gone)
-
-
 class SyncQueue(Face[Queue[T]], Generic[T]):
     """``Queue`` without await. Items of ``app.queue`` of the same group are interchangeable."""
 
@@ -427,6 +426,7 @@ class SyncQueue(Face[Queue[T]], Generic[T]):
     claim: Final = blocking(Queue[T].claim)
     reap: Final = blocking(Queue[T].reap)
     wait: Final = blocking(Queue[T].wait)
+    item: Final = blocking(Queue[T].item)
     extend: Final = blocking(Queue[T].extend)
     ack: Final = blocking(Queue[T].ack)
     abandon: Final = blocking(Queue[T].abandon)

@@ -17,6 +17,7 @@ from mainspring.model.message import (
     Delivery,
     Draft,
     Extended,
+    Held,
     Published,
     Receipt,
     Settled,
@@ -184,6 +185,10 @@ class Ledger(Protocol):
 
         Empty where the message is unknown. A pruned message ends the chain on that side.
         """
+        ...
+
+    async def held(self, claim: Claim) -> Held | None:
+        """Return the delivery that is held under this claim, lapsed or not, with its owner; None: none is any more."""
         ...
 
     async def find(self, message_id: UUID) -> MessageView | None:

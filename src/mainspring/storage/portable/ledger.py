@@ -11,7 +11,7 @@ from uuid import UUID
 
 from mainspring.model.join import Follower, JoinView
 from mainspring.model.measures import SPANS, Sums, What
-from mainspring.model.message import REPLACES_HEADER, Priority
+from mainspring.model.message import REPLACES_HEADER, Claim, Delivery, Held, Priority
 from mainspring.model.search import CAUSES_SCAN, Causes, Chain, Filter, Link, Matches
 from mainspring.model.views import (
     AuditView,
@@ -63,6 +63,19 @@ class SqlLedger(SqlOperations):
         caused = [self._view(Link, row[2:]) for row in rows if not row[0]]
         more = len(causes) > limit or len(caused) > limit
         return Chain(tuple(reversed(causes[:limit])), tuple(caused[:limit]), more)
+
+    @operation("read")
+    def held(self, claim: Claim) -> Script[Held | None]:
+        at = yield from self._read_clock()
+        rows = yield self._sql("held", claim.id, claim.epoch, self._values.id(claim.message_id), at)
+        if not rows:
+            return None
+        *columns, owner, now = rows[0]
+        delivery = Delivery(*self._values.fields(Delivery, columns))
+        headers: Any = delivery.headers
+        if headers is not None:
+            delivery = delivery._replace(headers=read_mapping(headers))
+        return Held(delivery, owner, self._values.read_instant(now))
 
     @operation("read")
     def find(self, message_id: UUID) -> Script[MessageView | None]:

@@ -134,6 +134,18 @@ FROM mainspring.run
 WHERE message_id = $1
 ORDER BY id
 
+-- name: held
+-- $1 seq, $2 epoch, $3 message id, $4 now. Columns in the order of model.message.Delivery, then the owner and the time.
+SELECT
+    d.seq, d.epoch, d.message_id, d.group_name, m.topic, m.payload, m.content_type, m.headers, d.key, m.correlation_id,
+    m.causation_id, d.priority, d.attempt, d.deaths, d.due_at, d.scheduled_for, d.published_at,
+    coalesce(m.expires_at <= NOW($4), false), d.cancel_asked, d.suspect, coalesce(d.claimed_at, NOW($4)), d.schedule,
+    d.held_by, NOW($4)
+FROM mainspring.delivery AS d
+LOOKUP(message, m, id, d.message_id)
+-- Not written IS NOT NULL: that would let the planner read all that is held instead of what is named.
+WHERE d.seq = $1 AND d.epoch = $2 AND d.message_id = $3 AND coalesce(d.held_by, '') <> ''
+
 -- name: joint_members
 -- $1 join, $2 after this seq, $3 limit, $4 now. Columns in the order of model.views.DeliveryView.
 SELECT DELIVERY_COLUMNS(NOW($4))
