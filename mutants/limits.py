@@ -229,6 +229,7 @@ FANOUTS = [
 ]
 
 # Work queues
+_RELEASE = "tests/contract/test_release.py"
 _TOKENS = "tests/unit/app/test_queue_tokens.py"
 QUEUES = [
     Mutant(
@@ -261,6 +262,64 @@ QUEUES = [
         becomes="found.setdefault(held(items[0]).owner, [])",
         caught_by="tests/integration/app/test_queues.py"
         "::test_items_that_were_claimed_under_several_names_are_kept_and_settled_by_one_call",
+    ),
+    Mutant(
+        "a release frees a claim that has not lapsed, on SQLite",
+        file="storage/sqlite/sql/claims.sql#release_scan",
+        was=" AND d.due_at <= ?2",
+        becomes=" AND ?2 > 0",
+        caught_by=_RELEASE + "::test_a_claim_that_has_not_lapsed_is_not_touched",
+    ),
+    Mutant(
+        "a release takes a live claim for a lapsed one, on PostgreSQL",
+        file="storage/postgres/sql/claims.sql#release",
+        was="      AND d.due_at <= NOW($7)\n      AND (d.due_at, d.seq)",
+        becomes="      AND (d.due_at, d.seq)",
+        caught_by=_RELEASE + "::test_a_claim_that_has_not_lapsed_is_not_touched",
+    ),
+    Mutant(
+        "a release frees a suspect, so that its death is not counted",
+        file="storage/portable/sql/ledger.sql",
+        was="        d.suspect\n        OR d.deaths > 0\n",
+        becomes="        d.deaths > 0\n",
+        caught_by="tests/integration/app/test_queues.py"
+        "::test_a_suspect_whose_lost_run_was_not_stored_is_not_released_with_the_others",
+    ),
+    Mutant(
+        "a release frees what has cost a process",
+        file="storage/portable/sql/ledger.sql",
+        was="        OR d.deaths > 0\n",
+        becomes="",
+        caught_by=_RELEASE + "::test_what_has_died_before_is_left_though_it_was_handed_back_since",
+    ),
+    Mutant(
+        "a release frees a poisonous message again and again",
+        file="storage/portable/sql/ledger.sql",
+        was="r.attempt = d.attempt - 1",
+        becomes="r.attempt = d.attempt - 2",
+        caught_by=_RELEASE + "::test_what_lapses_again_after_a_release_is_left_so_that_it_is_buried_in_the_end",
+    ),
+    Mutant(
+        "the late holder of a released claim takes it for settled, on PostgreSQL",
+        file="storage/postgres/sql/claims.sql#release",
+        was="epoch = d.epoch + 1",
+        becomes="epoch = d.epoch",
+        caught_by=_RELEASE + "::test_its_late_holder_is_told_that_the_claim_is_lost",
+    ),
+    Mutant(
+        "the late holder of a released claim takes it for settled, on SQLite",
+        file="storage/sqlite/sql/claims.sql#release_free",
+        was=", epoch = epoch + 1",
+        becomes="",
+        caught_by=_RELEASE + "::test_its_late_holder_is_told_that_the_claim_is_lost",
+    ),
+    Mutant(
+        "a release waits for rows that others have locked",
+        file="storage/postgres/sql/claims.sql#release",
+        was="        FOR UPDATE SKIP LOCKED\n",
+        becomes="        FOR UPDATE\n",
+        caught_by="tests/integration/postgres/test_strangers.py"
+        "::test_lapsed_claims_that_are_locked_are_passed_over_by_a_release_and_counted",
     ),
     Mutant(
         "a token is the right to settle for any holder of the same claim",

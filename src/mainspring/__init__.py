@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mainspring.model.join import Follower, JoinOutcome, JoinReceipt, JoinView
     from mainspring.model.lease import LeaseView
     from mainspring.model.measures import Bucket, Histogram, MeasuresView, RatesView
-    from mainspring.model.message import Cancelled, Claim, Keep, Priority, Receipt
+    from mainspring.model.message import Cancelled, Claim, Keep, Priority, Receipt, ReleasedClaims
     from mainspring.model.retention import Pruned, Retention
     from mainspring.model.search import Causes, CauseView, Chain, Filter, Link
     from mainspring.model.verdict import Bury, Cancel, Done, Failure, Retry, Snooze
@@ -142,6 +142,7 @@ __all__ = [
     "Receipt",
     "RecurringOptions",
     "Registrar",
+    "ReleasedClaims",
     "ReportErrors",
     "Resolver",
     "Retention",
@@ -210,7 +211,7 @@ _HOMES = {
     "mainspring.model.inbox": ("Admission", "InboxKey", "InboxView"),
     "mainspring.model.join": ("Follower", "JoinOutcome", "JoinReceipt", "JoinView"),
     "mainspring.model.lease": ("LeaseView",),
-    "mainspring.model.message": ("Cancelled", "Claim", "Keep", "Priority", "Receipt"),
+    "mainspring.model.message": ("Cancelled", "Claim", "Keep", "Priority", "Receipt", "ReleasedClaims"),
     "mainspring.model.verdict": ("Bury", "Cancel", "Done", "Failure", "Retry", "Snooze"),
     "mainspring.model.retention": ("Pruned", "Retention"),
     "mainspring.model.views": (

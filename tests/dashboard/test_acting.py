@@ -1,6 +1,8 @@
 """What operators do, done: with its effect, and with their name in the audit."""
 
+from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -140,6 +142,18 @@ async def test_dead_letters_are_discarded(scene: Scene) -> None:
     assert (done, again) == ({"discarded": 1}, {"discarded": 0})
 
 
+async def test_lapsed_claims_of_a_group_are_released_in_the_name_of_who_asked(scene: Scene) -> None:
+    mailbox = (await scene.app._connection.storage("a test")).mailbox
+    for which in scene.waiting[:2]:
+        await mailbox.take(UUID(str(which)), "ship", "one that died", timedelta())
+
+    one = await _publisher(scene, "/api/consumers/release", {"group": "ship", "limit": 1})
+    rest = await _publisher(scene, "/api/consumers/release", {"group": "ship"})
+
+    assert (one, rest) == ({"released": 1, "left": 0, "busy": 0}, {"released": 1, "left": 0, "busy": 0})
+    assert (await scene.actions()).count((BY, "release", "ship")) == 2
+
+
 @pytest.mark.parametrize("action", ["cancel", "retry", "discard"])
 async def test_a_message_that_is_none_is_not_found(scene: Scene, action: str) -> None:
     answer = await _publisher(scene, f"/api/messages/{NO_SUCH}/{action}", {}, 404)
@@ -160,6 +174,7 @@ async def test_an_id_that_is_none_is_told(scene: Scene, path: str) -> None:
     ("path", "body"),
     [
         ("/api/consumers/pause", {"group": "shipp"}),
+        ("/api/consumers/release", {"group": "shipp"}),
         ("/api/schedules/pause", {"name": "weeky"}),
         ("/api/schedules/trigger", {"name": "weeky"}),
         ("/api/workers/drain", {"name": "nobody"}),

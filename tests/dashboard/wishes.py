@@ -63,6 +63,7 @@ _BODIES: dict[str, Mapping[str, Any]] = {
     "/api/bulk/{id}/stop": {},
     "/api/consumers/pause": {"group": "ship", "reason": "inventory"},
     "/api/consumers/resume": {"group": "ship"},
+    "/api/consumers/release": {"group": "ship"},
     "/api/schedules/pause": {"name": "weekly", "reason": "holidays"},
     "/api/schedules/resume": {"name": "weekly"},
     "/api/schedules/trigger": {"name": "weekly"},

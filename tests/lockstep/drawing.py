@@ -124,8 +124,10 @@ declarers = st.none() | st.builds(
     Declarer, st.sampled_from(["shop/a", "shop/b"]), st.sampled_from(["1", "2"]), st.booleans()
 )
 
-Action = Literal["pause", "resume", "retire"]
-actions: st.SearchStrategy[Action] = st.sampled_from(("resume", "pause", "resume", "resume", "retire"))
+Action = Literal["pause", "resume", "release", "retire"]
+actions: st.SearchStrategy[Action] = st.sampled_from(
+    ("resume", "pause", "resume", "release", "release", "resume", "retire")
+)
 Steering = Literal["revive", "discard", "run_now", "cancel"]
 steerings: st.SearchStrategy[Steering] = st.sampled_from(get_args(Steering))
 states: st.SearchStrategy[State] = st.sampled_from(

@@ -132,6 +132,8 @@ class Lockstep(Twins):
                 self.alike(lambda storage: storage.controls.pause(group, "ann", "upgrade"))
             case "resume":
                 self.alike(lambda storage: storage.controls.resume(group, "ann"))
+            case "release":
+                self.alike(lambda storage: storage.controls.release(group, "ann", 1000, None))
             case "retire":
                 # All at once: which deliveries a smaller limit takes first is nobody's promise.
                 self.alike(lambda storage: storage.controls.retire(group, "ann", 1000))

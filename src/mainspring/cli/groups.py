@@ -1,4 +1,4 @@
-"""``mainspring groups``: list, pause, resume and retire groups."""
+"""``mainspring groups``: list, pause, resume, release and retire groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mainspring.cli.output import Column, Columns, many, plain, print_line, prin
 from mainspring.cli.target import UNNAMED, Json, Target, operator
 from mainspring.model.views import Counts, GroupView
 
-app: App = App(name="groups", help="List, pause, resume and retire groups.")
+app: App = App(name="groups", help="List, pause, resume, release and retire groups.")
 
 NO_GROUPS = "No groups declared. A worker declares its own when it starts, or run: mainspring declare MODULE:APP"
 SEE_PARKED = "mainspring messages list --state parked"
@@ -66,6 +66,27 @@ async def resume(name: Name, /, *, target: Target = UNNAMED, json: Json = False)
     async with target.opened() as opened:
         await opened.groups.resume(name, by=operator())
     print_result({"group": name, "paused": False}, f"{name} is resumed", json=json)
+
+
+@app.command
+async def release(
+    name: Name,
+    /,
+    *,
+    limit: Annotated[int | None, Parameter(help="How many to release at most [all].")] = None,
+    target: Target = UNNAMED,
+    json: Json = False,
+) -> None:
+    """Release a group's lapsed claims, so that they are claimed again at once: after a machine was lost."""
+    async with target.opened() as opened:
+        with progress("Release", None) as advance:
+            answer = await opened.groups.release(name, limit=limit, by=operator(), progress=advance)
+    text = f"{name}: {many(answer.released, 'lapsed claim')} released"
+    if answer.left:
+        text += f"; {answer.left:,} left to be taken over one by one, as suspects"
+    if answer.busy:
+        text += f"; {answer.busy:,} locked by other sessions: run the command again"
+    print_result({"group": name, **plain(answer)}, text, json=json)
 
 
 @app.command

@@ -271,6 +271,22 @@ class Cancelled:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleasedClaims:
+    """The result of releasing the lapsed claims of a group."""
+
+    released: int = 0
+    """Released: they are due now, for any holder."""
+    left: int = 0
+    """Left for a reap to take over: suspects, those that lapsed twice in a row, and those that were cancelled."""
+    busy: int = 0
+    """Their rows are locked just now, perhaps because their holders settle them: retry."""
+
+
+Lapse = tuple[datetime, int]
+"""When a claim lapsed, and the id of its delivery: the order in which lapsed claims are examined."""
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """The result of ``publish``."""
 

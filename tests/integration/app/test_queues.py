@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from mainspring import Mainspring, Queue, errors
@@ -115,6 +116,35 @@ async def test_what_a_processor_held_when_it_was_killed_is_taken_over_one_by_one
 
     assert sorted(taken) == [0, 1, 2]
     assert await app.messages.list() == []
+
+
+async def test_a_suspect_whose_lost_run_was_not_stored_is_not_released_with_the_others(
+    app: Mainspring, queue: Queue[Any], place: Place
+) -> None:
+    await app.publish_many(("orders.placed", number) for number in range(2))
+    await queue.claim(hold="1ms")
+    while (suspect := await queue.reap(hold="1ms")) is None:
+        await asyncio.sleep(0.001)  # the claims have yet to lapse, by the database's clock
+    _forget_runs(place)  # as an earlier release, which stored none
+    async with asyncio.timeout(60):
+        while (await app.stats.tally()).groups[0].lapsed < 2:
+            await asyncio.sleep(0.001)
+
+    answer = await app.groups.release("billing")
+
+    assert (answer.released, answer.left, answer.busy) == (1, 1, 0)
+    [free] = await queue.claim()
+    assert free.message_id != suspect.message_id
+
+
+def _forget_runs(place: Place) -> None:
+    url, schema = place
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
+            connection.execute("DELETE FROM mainspring_run")
+    else:
+        with psycopg.connect(url) as session:
+            session.execute(f"DELETE FROM {schema}.run")
 
 
 async def test_who_waits_is_woken_by_a_publisher_elsewhere(

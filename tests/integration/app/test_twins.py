@@ -98,6 +98,8 @@ CALLS: dict[str, Call] = {
     "groups.list": lambda app: app.groups.list(),
     "groups.pause": lambda app: app.groups.pause("ship", by="ann", reason="flood"),
     "groups.resume": lambda app: app.groups.resume("ship"),
+    "groups.release": lambda app: app.groups.release("ship", limit=10),
+    "groups.release of none": lambda app: app.groups.release("shp"),
     "groups.pause of none": lambda app: app.groups.pause("shp"),
     "workers.list": lambda app: app.workers.list(),
     "workers.drain of none": lambda app: app.workers.drain("nobody-here"),

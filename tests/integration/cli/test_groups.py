@@ -1,5 +1,6 @@
 """`groups` and `declare`: who receives what."""
 
+from mainspring import Mainspring
 from tests.integration.cli.shell import Shell
 
 
@@ -77,3 +78,33 @@ def test_columns_without_room_are_named_on_a_terminal(stocked: Shell) -> None:
 
     assert "No room for lapsed, handled, failed, served: widen the terminal, or add --json" in narrow
     assert "No room" not in wide
+
+
+def test_lapsed_claims_of_a_group_are_released(stocked: Shell) -> None:
+    queue = Mainspring(f"sqlite:///{stocked.directory}/shop.db", name="shop").sync.queue("analytics")
+    app_published = stocked("publish", "orders.placed", "{}", "--app", "shop:app")
+    assert app_published.code == 0
+    [_] = queue.claim(hold="1ms")
+
+    released = stocked("groups", "release", "analytics")
+    again = stocked("groups", "release", "analytics", "--limit", "5", "--json")
+    line, *_ = stocked("audit", "--json").json
+
+    assert released.out == "analytics: 1 lapsed claim released\n"
+    assert again.json == {"group": "analytics", "released": 0, "left": 0, "busy": 0}
+    assert (line["action"], line["subject"], line["detail"]) == ("release", "analytics", "1 released")
+    assert line["by"].endswith("(cli)")
+    [item] = queue.claim()
+    assert (item.attempt, item.suspect) == (2, False)
+
+
+def test_a_release_tells_what_is_left_to_be_taken_over(stocked: Shell) -> None:
+    queue = Mainspring(f"sqlite:///{stocked.directory}/shop.db", name="shop").sync.queue("analytics")
+    stocked("publish", "orders.placed", "{}", "--app", "shop:app")
+    [_] = queue.claim(hold="1ms")
+    while queue.reap(hold="1ms") is None:
+        pass
+
+    released = stocked("groups", "release", "analytics")
+
+    assert released.out == "analytics: 0 lapsed claims released; 1 left to be taken over one by one, as suspects\n"

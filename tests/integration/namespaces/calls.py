@@ -168,6 +168,7 @@ CALLS: dict[str, Call] = {
     "groups.list": lambda face: face.groups.list(),
     "groups.pause": declared(lambda face: face.groups.pause("ship", by=MINE)),
     "groups.resume": declared(lambda face: face.groups.resume("bill", by=MINE)),
+    "groups.release": declared(lambda face: face.groups.release("jobs", by=MINE)),
     "groups.retire": declared(lambda face: face.groups.retire("bill", by=MINE)),
     "workers.drain": lambda face: face.workers.drain("node-1", by=MINE),
     "workers.list": lambda face: face.workers.list(),

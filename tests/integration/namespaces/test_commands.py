@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "groups list": (),
     "groups pause": ("ship",),
     "groups resume": ("ship",),
+    "groups release": ("ship",),
     "groups retire": ("ship", "--yes"),
     "inbox list": (),
     "inbox release": ("evt_2", "--source", "stripe", "--group", "shop"),

@@ -148,6 +148,8 @@ async def test_what_is_settled_is_found_by_its_seq_and_removed_by_its_place(rese
         ("prune_runs", "ARRAY['done', 'snoozed'], interval '1 hour', 1000, NULL, NULL", 50),
         ("reroute", "1000, 'channel', NULL, '', 1000, 20000", 50),
         ("find_deliveries", "'00000000-0000-7000-8000-000000000001', NULL", 50),
+        ("held", f"{FIRST_HELD}, 1, '00000000-0000-7000-8000-000000000001', NULL", 50),
+        ("release", "'mail', 'ann', 500, NULL, NULL, 'bell', NULL", 50),
     ],
 )
 async def test_every_shared_statement_finds_its_rows_by_an_index(

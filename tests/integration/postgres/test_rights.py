@@ -142,6 +142,7 @@ async def test_the_documented_rights_are_enough_for_everything(  # noqa: PLR0915
         await app.messages.publish("orders.placed", 5, by="ann")
         await app.groups.pause("ship")
         await app.groups.resume("ship")
+        await app.groups.release("ship")
         await app.groups.retire("audit")
         worker, *_ = await app.workers.list()
         await app.workers.drain(worker.name)

@@ -15,7 +15,7 @@ from mainspring.model.errors import StorageUnavailable
 from mainspring.model.join import Join, follower_id
 from mainspring.model.lease import Hold, Renewal, Renewed
 from mainspring.model.limits import Limits
-from mainspring.model.message import ALL_LEVELS, ClaimRequest, Keep, Progress, Settled
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Keep, Progress, ReleasedClaims, Settled
 from mainspring.model.retention import Retention
 from mainspring.model.schedule import Schedule
 from mainspring.model.verdict import DONE, Bury, Done, Failure, Retry, Settlement, Verdict
@@ -122,6 +122,26 @@ async def test_however_many_lapsed_claims_are_locked_the_next_is_taken_over(
         reaped = [await storage.mailbox.reap(["other", "mail"], "another", HOLD) for _ in range(3)]
 
     assert [None if each is None else each.id for each in reaped] == [held[-2], held[-1], None]
+
+
+async def test_lapsed_claims_that_are_locked_are_passed_over_by_a_release_and_counted(
+    storage: PostgresStorage, locked: Lock
+) -> None:
+    storage.now = NOON
+    await declare(storage)
+    await publish(storage, 5)
+    held = sorted(each.id for each in await claim(storage))
+    storage.now += 2 * HOLD
+
+    async with locked("delivery", "seq <= $1", held[1]):
+        first = await storage.controls.release("mail", "ann", 4, None)
+        assert first is not None
+        rest = await storage.controls.release("mail", "ann", 4, first[1])
+    afterwards = await storage.controls.release("mail", "ann", 4, None)
+
+    assert first[0] == ReleasedClaims(released=2, busy=2)
+    assert rest == (ReleasedClaims(released=1), None)
+    assert afterwards == (ReleasedClaims(released=2), None)
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -8,7 +8,7 @@ import pytest
 from mainspring import Mainspring, Retention
 from mainspring.app.admin.bulk import BATCH
 from mainspring.model.errors import BadOption
-from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft, Priority
+from mainspring.model.message import ALL_LEVELS, ClaimRequest, Draft, Priority, ReleasedClaims
 from mainspring.model.search import By
 from mainspring.model.verdict import Bury, Failure, Settlement
 from mainspring.storage.contract import Storage
@@ -264,6 +264,61 @@ async def test_another_payload_is_for_one_dead_letter_of_one_group(app: Mainspri
     assert await app.dead.revive(receipt.id, group="analytics", payload=2) == 1
     assert await app.dead.revive(receipt.id, group="analytics", payload=2) == 0
     assert await app.dead.revive(uuid4(), payload=2) == 0
+
+
+async def lapsed(app: Mainspring, count: int) -> None:
+    """Have so many claims of a group lapse."""
+    storage = await storage_of(app)
+    await storage.mailbox.publish([Draft(uuid4(), "a", b"1", group="receipts") for _ in range(count)])
+    await storage.mailbox.claim([ClaimRequest("receipts", count, ALL_LEVELS)], "worker", timedelta())
+
+
+async def test_all_lapsed_claims_of_a_group_are_released_in_batches(app: Mainspring) -> None:
+    await lapsed(app, BATCH + 1)
+    told: list[int] = []
+
+    released = await app.groups.release("receipts", by="ann", progress=told.append)
+
+    assert (released, told) == (ReleasedClaims(BATCH + 1), [BATCH, BATCH + 1])
+    assert [(line.by, line.action, line.detail) for line in await app.audit()] == [
+        ("ann", "release", "1 released"),
+        ("ann", "release", f"{BATCH} released"),
+    ]
+    [waiting] = [each for each in (await app.stats.tally()).groups if each.group == "receipts"]
+    assert (waiting.ready, waiting.lapsed) == (BATCH + 1, 0)
+
+
+async def test_no_more_lapsed_claims_are_released_than_the_limit_says(app: Mainspring) -> None:
+    await lapsed(app, BATCH + 10)
+
+    first = await app.groups.release("receipts", limit=BATCH + 3)
+    rest = await app.groups.release("receipts", limit=100)
+
+    assert (first.released, rest.released) == (BATCH + 3, 7)
+
+
+async def test_those_that_are_left_do_not_count_for_the_limit(app: Mainspring) -> None:
+    storage = await storage_of(app)
+    await lapsed(app, 3)
+    for _ in range(2):
+        await storage.mailbox.reap(["receipts"], "worker", timedelta())
+    await lapsed(app, 2)
+
+    released = await app.groups.release("receipts", limit=1)
+    rest = await app.groups.release("receipts", limit=10)
+
+    assert (released.released, rest) == (1, ReleasedClaims(2, left=2))
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, "3"])
+async def test_a_limit_that_is_no_number_of_claims_is_refused(app: Mainspring, limit: Any) -> None:
+    with pytest.raises(BadOption, match="limit="):
+        await app.groups.release("receipts", limit=limit)
+
+
+async def test_an_unknown_group_has_no_claims_to_release(app: Mainspring) -> None:
+    with pytest.raises(BadOption, match=r"there is no group 'receits'\. Did you mean 'receipts'\?"):
+        await app.groups.release("receits")
 
 
 async def test_groups_are_listed_paused_and_resumed(app: Mainspring) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from mainspring.dashboard.api.messages import cause
 from mainspring.dashboard.api.overview import CAP, Load
@@ -14,6 +15,7 @@ from mainspring.dashboard.api.views import MeasuresShown, Percentiles, Rows, mea
 from mainspring.dashboard.responses import Problem, shown
 from mainspring.dashboard.route import Call, Name, Nothing, Params, Reason, get, post
 from mainspring.model.measures import Window
+from mainspring.model.message import ReleasedClaims
 from mainspring.model.search import CauseView
 from mainspring.model.views import Counts, RunView
 
@@ -59,6 +61,12 @@ class PauseGroup(ResumeGroup, frozen=True):
     reason: Reason = ""
 
 
+class ReleaseGroup(ResumeGroup, frozen=True):
+    """A group whose lapsed claims to release, and how many at most."""
+
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
+
+
 async def consumers(call: Call, _params: Nothing) -> ConsumerList:
     """Return the declared groups, by name."""
     return ConsumerList(await declared(call))
@@ -100,6 +108,11 @@ async def pause(call: Call, params: PauseGroup) -> None:
 async def resume(call: Call, params: ResumeGroup) -> None:
     """Claim a group's deliveries again."""
     await call.app.groups.resume(params.group, by=call.by)
+
+
+async def release(call: Call, params: ReleaseGroup) -> ReleasedClaims:
+    """Release a group's lapsed claims, and return how many were released, left and busy."""
+    return await call.app.groups.release(params.group, limit=params.limit, by=call.by)
 
 
 class ConsumerQuery(Params, frozen=True):
@@ -154,5 +167,6 @@ ROUTES = (
     get("/api/consumers", consumers, "The declared groups and their load"),
     post("/api/consumers/pause", pause, "Stop claiming a group's deliveries"),
     post("/api/consumers/resume", resume, "Claim a group's deliveries again"),
+    post("/api/consumers/release", release, "Release a group's lapsed claims"),
     get("/api/consumer", consumer, "One consumer, its measures and failures"),
 )

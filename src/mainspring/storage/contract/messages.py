@@ -18,8 +18,10 @@ from mainspring.model.message import (
     Draft,
     Extended,
     Held,
+    Lapse,
     Published,
     Receipt,
+    ReleasedClaims,
     Settled,
     UniqueKey,
 )
@@ -253,6 +255,18 @@ class Controls(Protocol):
 
     async def resume(self, group: str, by: str) -> bool:
         """Hand them out again. False: there is no such group."""
+        ...
+
+    async def release(
+        self, group: str, by: str, limit: int, after: Lapse | None
+    ) -> tuple[ReleasedClaims, Lapse | None] | None:
+        """Release lapsed claims of this group, each unheld and due now under a new epoch, its run lost as by ``reap``.
+
+        Examines up to ``limit``, from the one after ``after`` on, and returns the last of them if there may be more.
+        No live claim is changed, and no suspect is released (invariant 15): those that are suspects, have deaths or
+        lapsed in the attempt before this one as well are left to ``reap``, and so are those that were cancelled.
+        Locked rows are skipped, never waited for. None: there is no such group.
+        """
         ...
 
     async def revive(self, which: DeadSelection, by: By, limit: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from mainspring.model.message import REPLAYED, Cancelled, Draft
+from mainspring.model.message import REPLAYED, Cancelled, Draft, Lapse, ReleasedClaims
 from mainspring.model.schedule import Note
 from mainspring.model.search import UNFINISHED, By, DeadSelection, Picked, spelled
 from mainspring.storage.operation import operation
@@ -27,6 +27,16 @@ class PostgresControls(PostgresOperations):
     def resume(self, group: str, by: str) -> Script[bool]:
         rows = yield self._sql("resume", group, clean(by), self._channel, self.now)
         return bool(rows)
+
+    @operation("write")
+    def release(
+        self, group: str, by: str, limit: int, after: Lapse | None
+    ) -> Script[tuple[ReleasedClaims, Lapse | None] | None]:
+        rows = yield self._sql("release", group, clean(by), limit, *(after or (None, None)), self._channel, self.now)
+        if not rows:
+            return None
+        *counts, lapsed_at, seq = rows[0]
+        return ReleasedClaims(*counts), (lapsed_at, seq) if sum(counts) == limit else None
 
     @operation("write")
     def revive(self, which: DeadSelection, by: By, limit: int) -> Script[int]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from mainspring.model.message import REPLAYED, Cancelled, Draft
+from mainspring.model.message import REPLAYED, Cancelled, Draft, Lapse, ReleasedClaims
 from mainspring.model.schedule import Note
 from mainspring.model.search import UNFINISHED, By, DeadSelection, Picked, spelled
 from mainspring.storage.operation import operation
 from mainspring.storage.script import Row, Script, Statement
 from mainspring.storage.sqlite.dialect import SqliteOperations
 from mainspring.storage.sqlite.publish import count_dropped, publish
-from mainspring.storage.sqlite.values import names, numbers, storable
+from mainspring.storage.sqlite.values import instant, micros, names, numbers, storable
 from mainspring.storage.sqlite.verdicts import cancel_deliveries
 
 
@@ -35,6 +35,28 @@ class SqliteControls(SqliteOperations):
         yield self._note(at, Note(by, "resume"), group)
         yield self._ring()
         return True
+
+    @operation("write")
+    def release(
+        self, group: str, by: str, limit: int, after: Lapse | None
+    ) -> Script[tuple[ReleasedClaims, Lapse | None] | None]:
+        """Nothing is ever busy here: there is one write lock, and this holds it."""
+        sql = self._sql
+        at = yield from sql.turn_clock()
+        if not (yield sql("group_there", group)):
+            return None
+        lapsed_at, last = (0, 0) if after is None else (micros(after[0]), after[1])
+        rows = yield sql("release_scan", group, at, lapsed_at, last, limit)
+        free = [seq for seq, _, stays in rows if not stays]
+        if free:
+            for seq in free:
+                yield sql("reap_lost", seq, at, 0, "an operator has released it")
+            yield sql("release_free", numbers(free), at)
+            yield self._note(at, Note(by, "release", f"{len(free)} released"), group)
+            # They have their old seqs, so no new one rings for them.
+            yield self._ring()
+        more = (instant(rows[-1][1]), rows[-1][0]) if len(rows) == limit else None
+        return ReleasedClaims(len(free), len(rows) - len(free)), more
 
     @operation("write")
     def revive(self, which: DeadSelection, by: By, limit: int) -> Script[int]:

@@ -111,7 +111,7 @@ def taken(row: Row, at: int, claimed_at: datetime) -> Delivery:
 
 def hold_lapsed(sql: Dialect, seq: int, owner: str, hold: timedelta, at: int) -> Script[None]:
     """Take over a delivery whose claim has lapsed, and record the run that its holder does not."""
-    yield sql("reap_lost", seq, at, hold // _MICROSECOND)
+    yield sql("reap_lost", seq, at, hold // _MICROSECOND, "another has taken it over")
     yield sql("reap_hold", seq, owner, after(at, hold), at)
 
 

@@ -287,6 +287,7 @@ def test_operators_pay_one_trip_and_a_replacement_is_a_transaction() -> None:
     assert len(bill(controls.discard.script(DeadSelection(), "ann", 10), [(0,)])) == 1
     assert len(bill(controls.run_now.script(((UUID(int=1), "mail"),), "ann"), [(0,)])) == 1
     assert len(bill(controls.cancel.script(((UUID(int=1), "mail"),), "ann", "why"), [(0, 0)])) == 1
+    assert len(bill(controls.release.script("mail", "ann", 10, None), [(0, 0, 0, None, None)])) == 1
     assert len(bill(controls.drain.script("node", "ann", "why"))) == 1
     statements = bill(controls.replace.script(uuid4(), "mail", "ann", draft), [(1,)])
     assert [type(each) is Opening for each in statements] == [True, False, False]

@@ -34,6 +34,23 @@ CASE
             ELSE 'message'
         END
 
+-- part: LEFT_TO_REAP()
+-- Whether a lapsed delivery d may be taken over only by a reap, alone: its holders, of this attempt and the one before, may have
+-- died of it. One that was cancelled is ended by the reap.
+(
+        d.suspect
+        OR d.deaths > 0
+        OR d.cancel_asked
+        OR EXISTS (
+            SELECT 1
+            FROM mainspring.run AS r INDEXED(run_message)
+            WHERE r.message_id = d.message_id
+              AND r.group_name = d.group_name
+              AND r.status = 'lost'
+              AND r.attempt = d.attempt - 1
+        )
+    )
+
 -- part: MESSAGE_STATE(at)
 coalesce(
         (SELECT 'dead' FROM mainspring.dead AS d WHERE d.message_id = m.id LIMIT 1),

@@ -1,4 +1,4 @@
--- Claiming, extending and reaping.
+-- Claiming, extending, reaping and releasing.
 
 -- name: claim
 -- $1 groups, $2 limits; $3 places in $1, $4 levels, $5 sinces: the scans; $6 owner, $7 hold, $8 now.
@@ -151,7 +151,7 @@ SELECT set_config('lock_timeout', bounded.was, true)
 FROM bounded
 CROSS JOIN (SELECT count(*) FROM pinned) AS waited_for
 
--- part: LOST(rows, lapsed, hold, at)
+-- part: LOST(rows, lapsed, hold, at, then)
 -- A claim that has lapsed leaves a run, since its holder writes none. A release that does not store when it claimed has done so
 -- before its last heartbeat. The holder is written as model.worker shows it.
 lost AS (
@@ -161,7 +161,7 @@ lost AS (
     SELECT
         {rows}.message_id, {rows}.group_name, m.topic, {rows}.attempt, 'lost',
         coalesce({rows}.claimed_at, {rows}.due_at - {hold}), {at}, regexp_replace({rows}.held_by, '~[0-9a-f]{16}$', ''),
-        'its claim lapsed: the worker died, froze or lost the database, and another has taken it over',
+        'its claim lapsed: the worker died, froze or lost the database, and ' || {then},
         {rows}.schedule,
         RUN_SOURCE({rows}),
         {rows}.scheduled_for
@@ -246,7 +246,7 @@ held AS (
         suspect = true
     WHERE d.seq = ANY (ARRAY(SELECT taken.seq FROM taken))
 ),
-LOST(taken, true, $3::interval, NOW($4))
+LOST(taken, true, $3::interval, NOW($4), 'another has taken it over')
 SELECT
     taken.seq, taken.epoch + 1, taken.message_id, taken.group_name, m.topic, m.payload, m.content_type, m.headers,
     taken.key, m.correlation_id, m.causation_id, taken.priority, taken.attempt + 1,
@@ -255,6 +255,67 @@ SELECT
     taken.cancel_asked, true, NOW($4), taken.schedule
 FROM taken
 CROSS JOIN LATERAL (SELECT * FROM mainspring.message WHERE id = taken.message_id OFFSET 0) AS m
+
+-- name: release
+-- $1 group, $2 by whom, $3 how many to examine, $4 and $5 when the last one of the call before lapsed, and its seq: may be
+-- null; $6 channel, $7 now. One row, if there is such a group: how many were released, left and busy, and when the last one
+-- examined lapsed, and its seq.
+WITH declared AS MATERIALIZED (
+    SELECT g.name FROM mainspring.groups AS g WHERE g.name = $1
+),
+lapsed AS MATERIALIZED (
+    SELECT d.seq, d.due_at, LEFT_TO_REAP() AS stays
+    FROM mainspring.delivery AS d
+    WHERE d.group_name = (SELECT declared.name FROM declared)
+      AND d.held_by IS NOT NULL
+      AND d.due_at <= NOW($7)
+      AND (d.due_at, d.seq) > (coalesce($4::timestamptz, '-infinity'), coalesce($5::bigint, 0))
+    ORDER BY d.due_at, d.seq
+    LIMIT $3
+),
+taken AS MATERIALIZED (
+    SELECT d.*
+    FROM lapsed
+    CROSS JOIN LATERAL (
+        SELECT *
+        FROM mainspring.delivery AS d
+        -- Not written IS NOT NULL: that would let the planner read all that is held instead of what is named. What its holder
+        -- has extended, or another has taken over since, is live.
+        WHERE d.seq = lapsed.seq
+          AND num_nulls(d.held_by) = 0
+          AND d.due_at <= NOW($7)
+          AND NOT d.suspect
+          AND NOT d.cancel_asked
+        FOR UPDATE SKIP LOCKED
+    ) AS d
+    WHERE NOT lapsed.stays
+),
+released AS (
+    UPDATE mainspring.delivery AS d
+    SET held_by = NULL,
+        claimed_at = NULL,
+        due_at = NOW($7),
+        -- epoch never goes back: it is the fence (invariant 2). What its late holder settles is lost, not gone.
+        epoch = d.epoch + 1
+    WHERE d.seq = ANY (ARRAY(SELECT taken.seq FROM taken))
+),
+LOST(taken, true, interval '0', NOW($7), 'an operator has released it'),
+noted AS (
+    INSERT INTO mainspring.audit (at, by_whom, action, subject, detail)
+    SELECT NOW($7), $2, 'release', $1, count(*) || ' released'
+    FROM taken
+    HAVING count(*) > 0
+),
+RUNG(taken, $6, NOW($7))
+SELECT
+    (SELECT count(*) FROM taken),
+    (SELECT count(*) FROM lapsed WHERE lapsed.stays),
+    (SELECT count(*) FROM lapsed WHERE NOT lapsed.stays AND lapsed.seq NOT IN (SELECT taken.seq FROM taken)),
+    last.due_at,
+    last.seq
+FROM declared
+CROSS JOIN rung
+LEFT JOIN (SELECT due_at, seq FROM lapsed ORDER BY due_at DESC, seq DESC LIMIT 1) AS last ON true
 
 -- name: take
 -- $1 message id, $2 group, $3 owner, $4 hold, $5 now. Columns in the order of model.message.Delivery, one row at the most.

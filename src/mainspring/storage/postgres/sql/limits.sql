@@ -99,7 +99,7 @@ held AS (
         suspect = d.suspect OR $3
     WHERE d.seq = ANY (ARRAY(SELECT taken.seq FROM taken))
 ),
-LOST(taken, $3, $5::interval, NOW($10)),
+LOST(taken, $3, $5::interval, NOW($10), 'another has taken it over'),
 counted AS (
     SELECT '' AS key, $6::bigint AS per, $7::bigint AS slot, count(*) AS claims
     FROM taken

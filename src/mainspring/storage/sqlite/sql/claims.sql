@@ -1,4 +1,4 @@
--- Claiming, extending and reaping.
+-- Claiming, extending, reaping and releasing.
 
 -- name: claim_hold
 -- epoch only ever grows: it is the fence.
@@ -41,7 +41,7 @@ SET held_by = ?2, due_at = ?3, claimed_at = ?4, epoch = epoch + 1, attempt = att
 WHERE seq = ?1
 
 -- name: reap_lost
--- ?1 seq, ?2 now, ?3 hold. A claim that has lapsed leaves a run, since its holder writes none. A release that does not store
+-- ?1 seq, ?2 now, ?3 hold, ?4 what became of it. A claim that has lapsed leaves a run, since its holder writes none. A release that does not store
 -- when it claimed has done so before its last heartbeat. The holder is written as model.worker shows it.
 INSERT INTO mainspring_run (
     message_id, group_name, topic, attempt, status, started_at, finished_at, node, error, schedule, source, scheduled_for
@@ -52,7 +52,7 @@ SELECT d.message_id, d.group_name, m.topic, d.attempt, 'lost', coalesce(d.claime
                THEN substr(d.held_by, 1, length(d.held_by) - 17)
            ELSE d.held_by
        END,
-       'its claim lapsed: the worker died, froze or lost the database, and another has taken it over',
+       'its claim lapsed: the worker died, froze or lost the database, and ' || ?4,
        d.schedule,
        RUN_SOURCE(d),
        d.scheduled_for
@@ -81,6 +81,20 @@ WHERE d.seq = (
     )
 ORDER BY d.due_at, d.seq
 LIMIT 1
+
+-- name: release_free
+-- ?1 seqs, ?2 now. epoch never goes back: it is the fence (invariant 2). What its late holder settles is lost, not gone.
+UPDATE mainspring_delivery
+SET held_by = NULL, claimed_at = NULL, due_at = ?2, epoch = epoch + 1
+WHERE seq IN (SELECT value FROM json_each(?1))
+
+-- name: release_scan
+-- ?1 group, ?2 now, ?3 and ?4 when the last one of the call before lapsed, and its seq; ?5 how many.
+SELECT d.seq, d.due_at, LEFT_TO_REAP()
+FROM mainspring_delivery AS d INDEXED BY mainspring_delivery_held
+WHERE d.held_by IS NOT NULL AND d.group_name = ?1 AND d.due_at <= ?2 AND (d.due_at, d.seq) > (?3, ?4)
+ORDER BY d.due_at, d.seq
+LIMIT ?5
 
 -- name: take_read
 SELECT d.seq, d.epoch, d.message_id, d.group_name, m.topic, m.payload, m.content_type, m.headers, d.key,
