@@ -152,6 +152,13 @@ MUTANTS: list[Mutant] = [
         caught_by=_DECLARED,
     ),
     Mutant(
+        "a queue retries an occurrence by its own policy",
+        file="app/queue/item.py",
+        was="policy or handler.retry_of(held.delivery)",
+        becomes="policy or handler.retry",
+        caught_by="tests/unit/app/test_queues.py",
+    ),
+    Mutant(
         "a batch of occurrences has the shortest of their time limits",
         file="runtime/batch.py",
         was="max(each for each in limits if each is not None)",

@@ -14,8 +14,8 @@ from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.schedules.conditions import Conditions
 from mainspring.runtime.schedules.decisions import COUNTED, decide
 from mainspring.runtime.schedules.declarations import Scheduling, reconcile
-from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
 from mainspring.runtime.schedules.middleware import TickMiddleware
+from mainspring.runtime.schedules.plan import CannotPlan, Plan, read_plan
 from mainspring.runtime.service import FOREVER, Service
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock

@@ -205,6 +205,27 @@ async def test_what_is_abandoned_comes_back_and_counts_no_attempt(
     assert [(run.status, run.output) for run in runs] == [("snoozed", "the bank is closed")] * 3
 
 
+async def test_occurrences_of_a_schedule_are_retried_and_buried_as_it_says(
+    app: Mainspring, kit: Testing, queue: Queue[Any]
+) -> None:
+    await app.schedules.put("bill", "@hourly", topic="notes.bill", retry="30s")
+    await app.schedules.put("remind", "@hourly", topic="notes.remind", retry="none", dead="all")
+    await queue.claim()  # declares its group
+
+    for _ in range(3):
+        await kit.advance("1h")
+        for item in await queue.claim(10):
+            await queue.fail(item, error=ValueError("the bank said no"))
+        waiting = [(view.topic, view.due_at - kit.now) for view in await app.messages.list("scheduled")]
+        assert waiting == [("notes.bill", timedelta(seconds=30))]
+        kit.elapse("30s")
+        [again] = await queue.claim(10)
+        await queue.fail(again, error=ValueError("the bank said no"))
+
+    dead = sorted((letter.topic, letter.repeats) for letter in await app.dead.list())
+    assert dead == [("notes.bill", 2), *[("notes.remind", 0)] * 3]
+
+
 async def test_what_fails_is_tried_again_by_the_policy_and_then_buried(
     app: Mainspring, kit: Testing, queue: Queue[Any]
 ) -> None:

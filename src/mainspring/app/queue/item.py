@@ -15,7 +15,6 @@ from mainspring.app.options import length, retry_policy
 from mainspring.app.queue.options import QueueSettings
 from mainspring.app.queue.token import Token, proof
 from mainspring.model.errors import BadOption, ClaimLost, Misuse, StorageUnavailable
-from mainspring.model.join import is_member
 from mainspring.model.message import Claim, Delivery, Extended, Settled, public
 from mainspring.model.verdict import Done, Settlement, Snooze, Verdict
 from mainspring.model.worker import shown
@@ -250,13 +249,18 @@ def judge_snoozed(delay: Duration, reason: object) -> Judge:
 
 def judge_failed(error: object, retry: RetryPolicy | str | None, settings: QueueSettings) -> Judge:
     """Judge as failed: retried by policy, or buried."""
-    policy = retry_policy(retry, settings.retry)
+    handler, policy = settings.handler, None if retry is None else retry_policy(retry, settings.handler.retry)
     if isinstance(error, str):
         error = verdicts.Reported(verdicts.reported(error), _KINDS)
     if not isinstance(error, BaseException):
         raise BadOption(f"queue.fail(…, error={error!r}) must be the exception, or text that describes it")
     raised: BaseException = error
-    return lambda held, took: verdicts.of_error(raised, held.delivery, policy, took, settings.newer_wait)
+
+    def judge(held: ClaimState, took: timedelta) -> Verdict:
+        chosen = policy or handler.retry_of(held.delivery)
+        return verdicts.of_error(raised, held.delivery, chosen, took, handler.newer_wait)
+
+    return judge
 
 
 def settlements(items: Sequence[Item[Any]], judge: Judge, settings: QueueSettings, clock: Clock) -> list[Settlement]:
@@ -266,10 +270,7 @@ def settlements(items: Sequence[Item[Any]], judge: Judge, settings: QueueSetting
     for item in items:
         one = held(item)
         took = timedelta(seconds=max(now - one.received, 0.0))
-        delivery = one.delivery
-        made.append(
-            Settlement(delivery.claim, judge(one, took), settings.keeps(delivery), took, is_member(delivery)),
-        )
+        made.append(settings.handler.settlement(one.delivery, judge(one, took), took))
     return sorted(made, key=lambda settlement: settlement.claim)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any, TypedDict, cast
 
 from mainspring.app.config import KEEPS, Options
@@ -16,8 +15,9 @@ from mainspring.model.errors import BadOption, Unreadable
 from mainspring.model.message import Delivery, Keep
 from mainspring.model.views import Declaration
 from mainspring.model.worker import Declarer, roster_name
+from mainspring.runtime.handler import Handler, Run
 from mainspring.storage.codec import Decode
-from mainspring.timing.backoff import RetryPolicy
+from mainspring.timing.backoff import RECURRING, RetryPolicy
 
 
 class QueueOptions(TypedDict, total=False):
@@ -56,13 +56,21 @@ class QueueSettings:
                 f"app.queue({self.group!r}) has pending_limit= and no topics, so publishers cannot know what "
                 f"reaches it: write app.queue({self.group!r}, 'orders.placed', pending_limit=…)"
             )
-        self.retry: RetryPolicy = retry_policy(retry, options.retry)
-        self.newer_wait: timedelta = options.newer_wait
+        kept = cast("Keep", choice(options.keep if keep is None else keep, KEEPS, "keep"))
+        self.handler: Handler = Handler(
+            self.group,
+            _uncalled,
+            retry_policy(retry, options.retry),
+            keep=kept,
+            keep_scheduled="all" if keep is None else kept,
+            retry_scheduled=RECURRING if retry is None else None,
+            dead=options.dead,
+            newer_wait=options.newer_wait,
+        )
+        """How its deliveries are retried, kept and settled, as a consumer's are; never called."""
         self.tables: str = options.tables
         self._version = options.version
         self._app = options.name
-        self._keep = cast("Keep", choice(options.keep if keep is None else keep, KEEPS, "keep"))
-        self._keep_scheduled: Keep = "all" if keep is None else self._keep
         self._catalogue = catalogue
         self._decode = None if type is None else catalogue.decoder(type)
         self._decoders: dict[str, Decode] = {}
@@ -76,8 +84,8 @@ class QueueSettings:
             patterns=self.topics,
             handler=f"app.queue({self.group!r})",
             options={
-                "retry": self.retry.name,
-                "keep": self._keep,
+                "retry": self.handler.retry.name,
+                "keep": self.handler.keep,
                 **({} if self.pending_limit is None else self.pending_limit.shown),
                 "kind": "queue",
             },
@@ -93,10 +101,6 @@ class QueueSettings:
         """
         topics = hashlib.sha256("\n".join(sorted(self.topics)).encode()).hexdigest()
         return Declarer(roster_name(self._app, self.group), f"queue {topics[:32]}")
-
-    def keeps(self, delivery: Delivery) -> Keep:
-        """Return how much history to keep."""
-        return self._keep if delivery.schedule is None else self._keep_scheduled
 
     def read(self, delivery: Delivery) -> Any:
         """Decode the payload as the queue's type, its topic's or plain values."""
@@ -114,6 +118,10 @@ class QueueSettings:
             kind = self._catalogue.type_of(topic)
             found = self._decoders[topic] = self._catalogue.decoder(Any if kind is None else kind)
         return found
+
+
+def _uncalled(_delivery: Delivery, _run: Run) -> object:
+    raise AssertionError("the caller of a queue handles its items")
 
 
 def _patterns(topics: tuple[Any, ...], catalogue: Catalogue) -> Iterator[str]:

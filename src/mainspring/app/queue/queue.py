@@ -36,7 +36,6 @@ from mainspring.app.queue.runtime import OpenQueues, QueueRuntime
 from mainspring.app.queue.token import check_group_of, read_token
 from mainspring.app.storages import OperationSet
 from mainspring.model.errors import ClaimLost, StorageError
-from mainspring.model.join import is_member
 from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Settled
 from mainspring.model.verdict import Release, Settlement
 from mainspring.runtime import verdicts
@@ -312,9 +311,7 @@ class Queue(Generic[T]):
                 one = ClaimState(delivery, owner, self._runtime.queues, received, until)
                 items.append(Item(one, self._settings))
             else:
-                over.append(
-                    Settlement(delivery.claim, verdict, self._settings.keeps(delivery), member=is_member(delivery))
-                )
+                over.append(self._settings.handler.settlement(delivery, verdict, timedelta()))
         if over:
             await self._end(opened, over, owner)
         self._runtime.heartbeat.took(items)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from mainspring.model.schedule import Layer, Rewrite, Schedule
-from mainspring.runtime.schedules.plan import CannotPlan, Code, read_plan
 from mainspring.runtime.schedules.middleware import Around
+from mainspring.runtime.schedules.plan import CannotPlan, Code, read_plan
 from mainspring.storage.contract import Timetable
 
 _logger = logging.getLogger("mainspring.scheduler")
