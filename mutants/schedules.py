@@ -43,6 +43,20 @@ MUTANTS: list[Mutant] = [
         becomes="d.due_at BETWEEN ?3 AND ?4 + 1",
         caught_by="tests/contract/test_claim.py::test_a_delivery_is_due_at_its_very_instant_and_not_before",
     ),
+    Mutant(
+        "the app's misfire_after is stored over that of the schedule",
+        file="app/schedule/recurring.py",
+        was="definition = {**self.defaults, **fields, ",
+        becomes="definition = {**fields, **self.defaults, ",
+        caught_by="tests/integration/app/test_schedule_config.py",
+    ),
+    Mutant(
+        "a schedule by put has the built-in misfire_after instead of the app's",
+        file="app/schedule/edits.py",
+        was="definition = {**self._recurrences.defaults, **fields, ",
+        becomes="definition = {**fields, ",
+        caught_by="tests/integration/app/test_schedule_config.py",
+    ),
     # --- what becomes of what is due -------------------------------------------------------------------------
     Mutant(
         "where 10,000 have been missed, the last of them is taken twice",

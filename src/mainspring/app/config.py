@@ -25,7 +25,7 @@ from mainspring.app.options import (
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Keep
 from mainspring.model.retention import Kind, Retention
-from mainspring.model.schedule import UNLIMITED, DeadLetters
+from mainspring.model.schedule import MISFIRE_AFTER, UNLIMITED, DeadLetters
 from mainspring.timing.backoff import MESSAGES, RetryPolicy
 from mainspring.timing.duration import Duration, spell
 
@@ -160,6 +160,8 @@ class AppOptions(TypedDict, total=False):
     """The time limit of handlers that name none ["30m"]."""
     recurring_timeout: Duration | None
     """The time limit of recurring functions that name none ["12h"]; None or "none": none."""
+    misfire_after: Duration | None
+    """How late an occurrence of a schedule that names no time of its own may be before it counts as missed ["1m"]."""
     dead: DeadLetters | None
     """Which dead letters of a schedule are kept per group: the latest, which counts earlier ones, or all ["latest"]."""
     retry: RetryPolicy | str | None
@@ -214,6 +216,7 @@ class Options:
     )
     timeout: timedelta = field(default=timedelta(minutes=30), metadata=_by(length, least=_SECOND / 1000))
     recurring_timeout: timedelta | None = field(default=timedelta(hours=12), metadata=_by(time_limit))
+    misfire_after: timedelta = field(default=MISFIRE_AFTER, metadata=_by(length, most=timedelta(days=366)))
     dead: DeadLetters = field(default="latest", metadata=_by(choice, allowed=get_args(DeadLetters)))
     retry: RetryPolicy = field(default=MESSAGES, metadata=_by(default_policy))
     keep: Keep = field(default="failures", metadata=_by(choice, allowed=KEEPS))

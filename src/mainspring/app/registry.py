@@ -66,7 +66,7 @@ class Registry:
         """The schedules of code and configuration, imported by an app that has some."""
         from mainspring.app.schedule.recurring import Recurrences
 
-        return Recurrences(self._envelope, self._consumers, self._options.schedules)
+        return Recurrences(self._envelope, self._consumers, self._options)
 
     @property
     def known_recurrences(self) -> Recurrences | None:

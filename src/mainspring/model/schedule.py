@@ -34,6 +34,8 @@ REMOVED = "its schedule was removed from the code"
 """The reasons why an occurrence was cancelled, as stored with its run."""
 QUEUE_EMPTY = "queue empty"
 """A schedule's ``only_if``: its group has nothing ready or running."""
+MISFIRE_AFTER = timedelta(minutes=1)
+"""How late an occurrence may be, where neither its schedule nor its app says so, before it counts as missed."""
 UNSERVED_AFTER = timedelta(minutes=5)
 """A group that no worker has served for so long blocks no occurrence."""
 ONCE = "at "

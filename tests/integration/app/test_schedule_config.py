@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mainspring import Mainspring, ScheduleView, every
+from mainspring.timing.duration import duration
 from tests.integration.app.shop import eventually
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -197,3 +199,87 @@ async def test_a_worker_starts_with_what_is_configured(build: Build) -> None:
 
     async with app.worker():
         await eventually(has_run)
+
+
+@pytest.mark.parametrize(
+    ("of_the_app", "of_the_code", "configured", "edited", "expected"),
+    [
+        (None, None, None, None, "1m"),
+        ("5m", None, None, None, "5m"),
+        ("5m", "2m", None, None, "2m"),
+        ("5m", "1m", None, None, "1m"),
+        ("5m", "2m", "3m", None, "3m"),
+        ("5m", "2m", "3m", "4m", "4m"),
+        ("5m", None, "3m", "4m", "4m"),
+    ],
+)
+def test_what_misfires_is_decided_by_the_nearest_that_says_so(
+    of_the_app: str | None,
+    of_the_code: str | None,
+    configured: str | None,
+    edited: str | None,
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if configured is not None:
+        write(f'[schedules.sweep]\nmisfire_after = "{configured}"\n')
+    app = Mainspring("memory://", name="shop", misfire_after=of_the_app)
+
+    @app.recurring(every("1h"), misfire_after=of_the_code)
+    async def sweep() -> None: ...
+
+    with app.testing(start=NOON):
+        if edited is not None:
+            app.sync.schedules.alter("sweep", misfire_after=edited)
+        view = app.sync.schedules.get("sweep")
+        assert view is not None
+        assert view.misfire_after == duration(expected)
+
+
+async def test_a_schedule_by_put_has_the_default_of_the_app() -> None:
+    app = Mainspring("memory://", name="shop", misfire_after="2h")
+
+    @app.consumer("mail")
+    async def mail(_payload: object) -> None: ...
+
+    with app.testing(start=NOON):
+        made = await app.schedules.put("digest", every("1h"), mail)
+        other = await app.schedules.put("news", every("1h"), mail, misfire_after="3m")
+
+    assert (made.misfire_after, other.misfire_after) == (timedelta(hours=2), timedelta(minutes=3))
+
+
+async def test_a_changed_default_reaches_a_stored_schedule_when_it_is_declared_again(tmp_path: Path) -> None:
+    def shop(**options: Any) -> Mainspring:
+        app = Mainspring(f"sqlite:///{tmp_path / 'shop.db'}", name="shop", **options)
+
+        @app.recurring(every("1h"))
+        async def sweep() -> None: ...
+
+        @app.recurring(every("1h"), misfire_after="2m")
+        async def report() -> None: ...
+
+        return app
+
+    found: list[tuple[timedelta, timedelta, int]] = []
+    for options in ({}, {"misfire_after": "1m"}, {"misfire_after": "5m"}, {"misfire_after": "5m"}, {}):
+        async with shop(**options) as app:
+            await app.declare()
+            sweep, report = await app.schedules.get("sweep"), await app.schedules.get("report")
+            assert sweep is not None
+            assert report is not None
+            found.append((sweep.misfire_after, report.misfire_after, sweep.revision))
+
+    minute = timedelta(minutes=1)
+    assert [each[:2] for each in found] == [
+        (minute, 2 * minute),
+        (minute, 2 * minute),
+        (5 * minute, 2 * minute),
+        (5 * minute, 2 * minute),
+        (minute, 2 * minute),
+    ]
+    # Only a change is written.
+    first = found[0][2]
+    assert [each[2] - first for each in found] == [0, 0, 1, 1, 2]

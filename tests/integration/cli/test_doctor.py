@@ -44,6 +44,7 @@ def test_every_value_is_shown_with_its_source(shell: Shell) -> None:
         "idle_poll": ("5s", "default"),
         "timeout": ("30m", "default"),
         "recurring_timeout": ("12h", "default"),
+        "misfire_after": ("1m", "default"),
         "dead": ("latest", "default"),
         "retry": ("messages", "default"),
         "keep": ("all", "argument"),

@@ -90,6 +90,7 @@ CASES = {
     "idle_poll": _length("idle_poll", timedelta(seconds=5)),
     "timeout": _length("timeout", timedelta(minutes=30)),
     "recurring_timeout": _length("recurring_timeout", timedelta(hours=12)),
+    "misfire_after": _length("misfire_after", timedelta(minutes=1)),
     "retry": Case(
         MESSAGES, '"none"', NO_RETRY, '"recurring"', RECURRING, "none", NO_RETRY, {"retry": "messages"}, MESSAGES
     ),

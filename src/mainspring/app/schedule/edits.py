@@ -84,7 +84,7 @@ class ScheduleEdits:
         fields, code = read_timing(rhythm, options)
         _refuse_code(code)
         aim = self._target(check_schedule(name), consumer, payload, topic)
-        definition = {**fields, **aim, **self._occurrences.read(options, aim)}
+        definition = {**self._recurrences.defaults, **fields, **aim, **self._occurrences.read(options, aim)}
 
         def rewrite(row: Schedule | None, now: datetime) -> Schedule:
             check_has_occurrences(read_plan(definition), f"the schedule {name!r}", now)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, cast, get_args
 
+from mainspring.app.config import Options
 from mainspring.app.consume.consumer import Registration
 from mainspring.app.consume.consumers import ConsumerOptions, Consumers
 from mainspring.app.message.envelope import MISSING, Envelope
@@ -24,7 +25,7 @@ from mainspring.app.schedule.occurrence import (
 )
 from mainspring.app.schedule.timing import TimingOptions, check_has_occurrences, read_timing
 from mainspring.model.errors import BadOption, Conflict
-from mainspring.model.schedule import Mode
+from mainspring.model.schedule import MISFIRE_AFTER, Layer, Mode
 from mainspring.runtime.schedules.declarations import Declared
 from mainspring.runtime.schedules.plan import Code, read_plan
 from mainspring.timing.cron import CronError
@@ -62,10 +63,12 @@ class Recurring:
 class Recurrences:
     """The schedules of an app's code, by name."""
 
-    def __init__(self, envelope: Envelope, consumers: Consumers, overrides: Mapping[str, Setting]) -> None:
+    def __init__(self, envelope: Envelope, consumers: Consumers, options: Options) -> None:
         self._envelope = envelope
         self._occurrences = OccurrenceReader(envelope, consumers)
-        self._settings = overrides
+        self._settings = options.schedules
+        self.defaults: Layer = _defaults(options)
+        """The app's own defaults: stored in a definition, below its own fields, so that every process sees them."""
         self._known: dict[str, Recurring] = {}
 
     def __iter__(self) -> Iterator[Recurring]:
@@ -117,7 +120,7 @@ class Recurrences:
         check_payload(body, content_type, registration, what, options.get("payload", MISSING))
         aim = target(mode, topic, registration.group, body, content_type)
         own = {name: options.get(name) for name in (*OCCURRENCE, "only_if") if shares or name not in SHARED}
-        definition = {**fields, **aim, **self._occurrences.read(own, aim)}
+        definition = {**self.defaults, **fields, **aim, **self._occurrences.read(own, aim)}
         plan = read_plan(definition, code)
         check_has_occurrences(plan, f"@app.recurring {name}", datetime.now(UTC), may_be_over=True)
         offline = flag(options.get("offline") or False, "offline")
@@ -184,6 +187,12 @@ class Recurrences:
         plan = read_plan({**declared.definition, **fields}, declared.code)
         check_has_occurrences(plan, "it", datetime.now(UTC), may_be_over=True)
         return fields
+
+
+def _defaults(options: Options) -> dict[str, Any]:
+    # The built-in default is not stored.
+    after = options.misfire_after
+    return {} if after == MISFIRE_AFTER else {"misfire_after": after.total_seconds()}
 
 
 def _is_again(before: Recurring, now: Recurring) -> bool:

@@ -41,7 +41,7 @@ class TimingOptions(TypedDict, total=False):
     misfire: Misfire | None
     """How missed occurrences are made up for: one run, none, or all ["latest"]."""
     misfire_after: Duration | None
-    """How late an occurrence may be before it counts as missed ["1m"]."""
+    """How late an occurrence may be before it counts as missed [the app's, "1m"]."""
     catch_up: int | None
     """The most occurrences that ``misfire="all"`` makes up for [100]."""
     overlap: Overlap | None

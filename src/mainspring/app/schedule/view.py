@@ -74,7 +74,8 @@ class ScheduleView:
     """Occurrences that the overlap policy or ``only_if`` dropped."""
     origin: Origin
     defined: tuple[str, ...]
-    """The fields that its definition sets, in code or by ``put``. The others have their defaults."""
+    """The fields that its definition sets, in code or by ``put``; the app's ``misfire_after`` is one of them,
+    unless it is the default. The others have their defaults."""
     configured: tuple[str, ...]
     """The fields that configuration sets over the code's."""
     edited: tuple[str, ...]

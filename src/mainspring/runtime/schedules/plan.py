@@ -14,7 +14,7 @@ import msgspec
 from mainspring.model.errors import BadOption, MissingExtra
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.message import Priority
-from mainspring.model.schedule import DeadLetters, Misfire, Mode, Overlap
+from mainspring.model.schedule import MISFIRE_AFTER, DeadLetters, Misfire, Mode, Overlap
 from mainspring.model.text import described
 from mainspring.runtime.verdicts import refuse_unawaited
 from mainspring.timing.calendar import Days, DayTest, read_days, zone
@@ -84,7 +84,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     day_match: Literal["and", "or"] = "and"
     on_gap: Literal["fire", "skip"] = "fire"
     misfire: Misfire = "latest"
-    misfire_after: _Seconds = 60.0
+    misfire_after: _Seconds = MISFIRE_AFTER.total_seconds()
     catch_up: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
     overlap: Overlap = "skip"
     jitter: _Seconds = 0.0

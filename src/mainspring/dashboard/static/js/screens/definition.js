@@ -12,9 +12,10 @@ const MISFIRE = { latest: "one run", skip: "none", all: "all of them" };
 const OVERLAP = { skip: "skip", queue: "wait for its end", allow: "run beside it", cancel: "cancel that one" };
 /** The priorities, by their numbers. */
 export const PRIORITIES = ["urgent", "high", "normal", "low"];
+/** Empty: as the app decides. */
 const POLICIES = {
   misfire: "latest",
-  misfire_after: "60s",
+  misfire_after: "",
   catch_up: "100",
   overlap: "skip",
   jitter: "0s",
@@ -171,7 +172,7 @@ function changes(row, before, values, among) {
   for (const name of Object.keys(among)) {
     const value = values[name].trim();
     if (value === before[name]) continue;
-    if (value || name in POLICIES) found[name] = typed(name, value, POLICIES[name]);
+    if (value || POLICIES[name]) found[name] = typed(name, value, POLICIES[name]);
     else if (name in NOTHING) found[name] = NOTHING[name];
     else if (row.edited.includes(name)) found.reset = [...(found.reset ?? []), name];
     else throw new Error(`Its ${origin(row, name)} sets ${name}: enter another value.`);
@@ -259,7 +260,7 @@ function policyFields(values) {
       { class: "fields" },
       field(values, "jitter", "Start later by up to", { placeholder: "0s" }),
       select(values, "priority", "Priority", PRIORITIES),
-      field(values, "misfire_after", "Missed if later than", { placeholder: "60s" }),
+      field(values, "misfire_after", "Missed if later than", { placeholder: "as the app decides" }),
       field(values, "catch_up", "Make up for at most", { inputmode: "numeric" }),
     ),
   ];
