@@ -380,4 +380,66 @@ QUEUES = [
     ),
 ]
 
-MUTANTS: list[Mutant] = [*LIMITS, *LIKENESS, *JOINS, *FANOUTS, *QUEUES]
+# The slots that the consumers of a worker share
+_SLOTS = "tests/unit/runtime/test_slots.py"
+_SHARING = "tests/runtime/test_shared_slots.py"
+SLOTS = [
+    Mutant(
+        "a consumer with limits takes slots over the cap of its worker",
+        file="runtime/fetcher.py",
+        was="        if self._slots is not None:\n            limits, pause",
+        becomes="        if self._slots is not None and len(self._executors) > 1:\n            limits, pause",
+        caught_by=f"{_SHARING}::test_there_is_never_more_at_once_than_the_cap",
+    ),
+    Mutant(
+        "a slot that is free again wakes its own group only",
+        file="runtime/fetchers.py",
+        was="            self._slots.freed()\n",
+        becomes="            pass\n",
+        caught_by=f"{_SHARING}::test_the_end_of_a_run_wakes_the_group_that_found_no_slot",
+    ),
+    Mutant(
+        "the first group of a worker gets every free slot",
+        file="runtime/slots.py",
+        was="        for group in (*self._line, *sorted(newcomers, key=patient.__contains__)):\n",
+        becomes="        for group in wanted:\n",
+        caught_by=f"{_SLOTS}::test_each_gets_its_turn_whichever_fetcher_asks_first",
+    ),
+    Mutant(
+        "a slot is not left to the group whose turn it is",
+        file="runtime/slots.py",
+        was="                free -= 1  # another fetcher comes for it\n",
+        becomes="                pass\n",
+        caught_by=_SLOTS,
+    ),
+    Mutant(
+        "a group whose fetcher hangs keeps a slot from all others",
+        file="runtime/slots.py",
+        was="            elif now - self._line[group].woken_at <= TAKEN_WITHIN:\n",
+        becomes="            else:\n",
+        caught_by=_SLOTS,
+    ),
+    Mutant(
+        "claims on their way take no slot",
+        file="runtime/slots.py",
+        was="        self._asked += sum(shares.values())\n",
+        becomes="        self._asked += 0\n",
+        caught_by=f"{_SLOTS}::test_slots_of_claims_on_their_way_are_taken",
+    ),
+    Mutant(
+        "a suspect is taken over the cap of its worker",
+        file="runtime/fetcher.py",
+        was="            if self._slots is not None and self._slots.free <= 0:\n                return FOREVER\n",
+        becomes="",
+        caught_by=f"{_SHARING}::test_suspects_are_taken_within_the_cap",
+    ),
+    Mutant(
+        "groups without work stand in line for every slot",
+        file="runtime/fetcher.py",
+        was="        return now - scanned_at < FULL_AFTER_SHORT or scanned_at > self._stirred_at\n",
+        becomes="        return scanned_at > self._stirred_at\n",
+        caught_by=f"{_SHARING}::test_groups_without_work_cost_a_busy_one_few_trips",
+    ),
+]
+
+MUTANTS: list[Mutant] = [*LIMITS, *SLOTS, *LIKENESS, *JOINS, *FANOUTS, *QUEUES]

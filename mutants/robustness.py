@@ -352,8 +352,8 @@ _STOPPING = [
     Mutant(
         "a drained worker claims",
         file="runtime/fetcher.py",
-        was="        if self._drains:\n            return FOREVER\n",
-        becomes="",
+        was="        if self._drains:\n            if",
+        becomes="        if False:\n            if",
         caught_by="tests/runtime/test_draining.py::test_a_draining_worker_reaps_nothing_either",
     ),
     Mutant(

@@ -171,6 +171,12 @@ _OPTIONS = (
     _Row(
         "claim_time",
         _APP,
+        "write worker_concurrency=20 for a whole worker, or concurrency=20 in @app.consumer(…) for one consumer",
+        "concurrency max_concurrency max_workers workers threads prefetch prefetch_count max_jobs parallelism",
+    ),
+    _Row(
+        "claim_time",
+        _APP,
         "the database's URL comes first: Mainspring('postgresql://…')",
         "broker broker_url backend result_backend database database_url db_url dsn conninfo redis_url engine",
     ),
@@ -230,9 +236,9 @@ def method_advice(kinds: Iterable[str], word: str, name: str) -> str | None:
 
 
 _FLAGS = {
-    "--concurrency -c --threads --autoscale --pool -P --prefetch": (
-        "how many run at once is an option of each consumer, @app.consumer(…, concurrency=20); --processes 4 runs four "
-        "processes"
+    "--threads --autoscale --pool -P --prefetch": (
+        "write --concurrency 20, how many run at once in one process; of one consumer it is @app.consumer(…, "
+        "concurrency=20), and --processes 4 runs four processes"
     ),
     "--workers -w --num-workers": "write --processes 4",
     "-A --application": "write the application after the command, `mainspring worker shop:app`, or --app shop:app",

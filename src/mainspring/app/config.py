@@ -133,6 +133,8 @@ def time_limit(value: object, option: str) -> timedelta | None:
 
 Preset = Literal["production", "development"]
 KEEPS: tuple[Keep, ...] = ("all", "failures", "none")
+MOST_AT_ONCE = 10_000
+"""The most that a concurrency may be."""
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
 
@@ -176,6 +178,9 @@ class AppOptions(TypedDict, total=False):
     """How many connections publishing and reading share [4]. PostgreSQL only."""
     handler_pool: int | None
     """How many connections a worker lends to consumers with ``transactional=True`` [10]."""
+    worker_concurrency: int | None
+    """How many messages a worker may have waiting or running at once, over all of its consumers [as many as their
+    ``concurrency`` allows]."""
     version: int | None
     """The release of the app's code [0]: one with a lower number never overwrites the schedules of a higher one."""
     durable: bool | None
@@ -224,6 +229,7 @@ class Options:
     retention: Retention = field(default_factory=Retention)
     pool_size: int = field(default=4, metadata=_by(whole, least=1, most=1000))
     handler_pool: int = field(default=10, metadata=_by(whole, least=1, most=1000))
+    worker_concurrency: int | None = field(default=None, metadata=_by(whole, least=1, most=MOST_AT_ONCE))
     version: int = field(default=0, metadata=_by(whole, least=0, most=2**62))
     durable: bool = field(default=False, metadata=_by(flag))
     newer_wait: timedelta = field(default=_DAY, metadata=_by(length, most=timedelta(days=365)))

@@ -257,31 +257,36 @@ class Mainspring(Renamed, AsyncOnly):
         await self._connection.close()
 
     @contextlib.asynccontextmanager
-    async def worker(self, *, groups: Collection[str] | None = None, name: str | None = None) -> AsyncIterator[Worker]:
-        """Open, declare the groups and consume, all of them or only these, until the block ends."""
+    async def worker(
+        self, *, groups: Collection[str] | None = None, name: str | None = None, concurrency: int | None = None
+    ) -> AsyncIterator[Worker]:
+        """Open, declare the groups and consume, all of them or only these, until the block ends.
+
+        ``concurrency`` caps what waits or runs in it at once, over all consumers [the app's ``worker_concurrency``].
+        """
         self._catalogue.check()
         chosen = self._consumers.chosen(groups)
         if not chosen:
             raise Misuse("no consumer is registered: write @app.consumer(…), or app.include() the module that does")
         if self._connection.stand_in is not None:
             # In a test nothing runs but what the kit runs: a lifespan that starts a worker is harmless there.
-            yield await self._build_worker(chosen, name)
+            yield await self._build_worker(chosen, name, concurrency)
             return
         async with (
             self,
             self._metrics.observed(),
-            runner.at_work(await self._build_worker(chosen, name), self._workers) as worker,
+            runner.at_work(await self._build_worker(chosen, name, concurrency), self._workers) as worker,
         ):
             yield worker
 
-    def run(self, *, groups: Collection[str] | None = None) -> None:
+    def run(self, *, groups: Collection[str] | None = None, concurrency: int | None = None) -> None:
         """Work until SIGTERM or SIGINT: the first lets handlers finish, the second does not. Blocks."""
-        runner.run(self.worker(groups=groups))
+        runner.run(self.worker(groups=groups, concurrency=concurrency))
 
-    async def _build_worker(self, chosen: Sequence[Registration], name: str | None) -> Worker:
+    async def _build_worker(self, chosen: Sequence[Registration], name: str | None, most: int | None) -> Worker:
         storage = await self._connection.storage("app.worker()")
-        scheduled, meters = self._registry.scheduled(), self._metrics.meters
-        return runner.build_worker(storage, chosen, name, self._options, self._publisher, scheduled, self._bus, meters)
+        options, scheduled, meters = self._options, self._registry.scheduled(), self._metrics.meters
+        return runner.build_worker(storage, chosen, name, options, self._publisher, scheduled, self._bus, meters, most)
 
     # --- parts, imported on first use ----------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from mainspring.app.config import Options
+from mainspring.app.config import MOST_AT_ONCE, Options
 from mainspring.app.environment import read_environment
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.process import runner, service
@@ -72,6 +72,7 @@ def worker(
     dev: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     reload: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     processes: Annotated[int, Parameter(name=["--processes", "-p"], metavar="N")] = 1,
+    concurrency: Annotated[int | None, Parameter(name=["--concurrency", "-c"], metavar="N", show_default=False)] = None,
     log_level: Level = "info",
     log_format: Form = "text",
     probe: Annotated[str | None, Parameter(metavar="HOST:PORT")] = None,
@@ -92,6 +93,8 @@ def worker(
         Restart when a .py file below the current directory changes; for development.
     processes
         How many worker processes to run; those that die are replaced.
+    concurrency
+        How many messages may wait or run in one process at once, over all groups.
     log_level
         The minimum level of log lines on stderr.
     log_format
@@ -112,7 +115,9 @@ def worker(
     if reload and processes > 1:
         raise Refused("--reload restarts one process: omit --processes")
     spec, target = application(app, named)
-    again = [*_again(target, group, dev=dev), *_logging(log_level, log_format)]
+    if concurrency is not None and not 1 <= concurrency <= MOST_AT_ONCE:
+        raise Refused(f"--concurrency {concurrency} must be between 1 and {MOST_AT_ONCE:,}")
+    again = [*_again(target, group, concurrency, dev=dev), *_logging(log_level, log_format)]
     if reload:
         _refuse_production(_configured())
         service.log_to_stderr(log_level, log_format)
@@ -126,7 +131,8 @@ def worker(
     if parent == "reloader":
         _refuse_production(loaded.options)
     service.log_to_stderr(log_level, log_format, loaded, name)
-    working = service.announced(loaded, spec, group, line, migrate=dev, name=name, brief=parent == "supervisor")
+    brief = parent == "supervisor"
+    working = service.announced(loaded, spec, group, line, migrate=dev, name=name, brief=brief, concurrency=concurrency)
     if not runner.run(probed(loaded, working, probe), line):
         raise Refused(f"the worker of {spec} stopped after an error; see the log")
     return 0
@@ -150,14 +156,15 @@ def _logging(level: Level, form: Form) -> list[str]:
     return ["--log-level", level, "--log-format", form]
 
 
-def _again(target: Target, groups: tuple[str, ...], *, dev: bool) -> list[str]:
+def _again(target: Target, groups: tuple[str, ...], concurrency: int | None, *, dev: bool) -> list[str]:
     """Return the command of one process of several, without its log options and the number of its line."""
     named = [] if target.app is None else ["--app", target.app]
     chosen = [word for group in groups for word in ("--group", group)]
+    capped = [] if concurrency is None else ["--concurrency", str(concurrency)]
     switches = [*(["--dev"] if dev else []), *(["--debug"] if "--debug" in sys.argv else [])]
     # Modules of the current directory take precedence for the application, but not for Mainspring unless they do here.
     safe = [] if sys.path[0] in ("", str(Path.cwd())) else ["-P"]
-    return [*safe, "-m", "mainspring", "worker", *named, *chosen, *switches]
+    return [*safe, "-m", "mainspring", "worker", *named, *chosen, *capped, *switches]
 
 
 def _keep_several(processes: int, command: list[str]) -> int:

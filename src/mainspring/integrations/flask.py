@@ -94,8 +94,15 @@ def _commands(spring: Mainspring) -> AppGroup:
         help="Serve only this group; repeatable.",
     )
     @click.option("--processes", "-p", default=1, metavar="N", help="How many worker processes to run.")
+    @click.option(
+        "--concurrency",
+        "-c",
+        type=int,
+        metavar="N",
+        help="How many messages may wait or run in one process at once, over all groups.",
+    )
     @click.option("--line", type=int, hidden=True)
-    def worker(groups: tuple[str, ...], processes: int, line: int | None) -> None:
+    def worker(groups: tuple[str, ...], processes: int, concurrency: int | None, line: int | None) -> None:
         """Run a worker until it is stopped.
 
         On SIGTERM or Ctrl-C, running handlers finish; a second signal stops them and releases their messages.
@@ -109,7 +116,8 @@ def _commands(spring: Mainspring) -> AppGroup:
                 raise click.ClickException(ending.reason or "no process could be started")
             return
         try:
-            succeeded = runner.run(announced(spring, spring.options.name, groups, line), line)
+            working = announced(spring, spring.options.name, groups, line, concurrency=concurrency)
+            succeeded = runner.run(working, line)
         except MainspringError as error:
             raise _Mistaken(str(error)) from error
         if not succeeded:

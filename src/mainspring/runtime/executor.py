@@ -100,7 +100,8 @@ class Executor:
         self._overruns = Overruns(handler, failures, timers)
         self._crew = Crew(handler.group, 0 if shared.stepped else handler.concurrency, self._work, failures)
         self._running: set[Run] = set()
-        self._unsettled = 0
+        self.unsettled: int = 0
+        """Verdicts on their way to the database."""
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._offload = offload(handler, shared.threads, self._overrun)
@@ -113,6 +114,11 @@ class Executor:
         self._newer: dict[str, float] = {}
 
     @property
+    def begun(self) -> int:
+        """How many deliveries wait here or run."""
+        return len(self._queue) + len(self._running)
+
+    @property
     def free(self) -> int:
         """How many more deliveries may be fetched for it.
 
@@ -121,7 +127,7 @@ class Executor:
         """
         slots = self.slots
         begun = len(self._queue) + len(self._running)
-        free = min(slots - begun, 2 * slots - begun - self._unsettled)
+        free = min(slots - begun, 2 * slots - begun - self.unsettled)
         if self.guard is None:
             return free
         # A run that hangs since before the pause must not prevent the probe.
@@ -139,7 +145,7 @@ class Executor:
 
     def settled(self) -> None:
         """Count a verdict that the database has confirmed."""
-        self._unsettled -= 1
+        self.unsettled -= 1
         self._freed(self.group)
 
     def release_waiting(self) -> None:
@@ -374,7 +380,7 @@ class Executor:
 
     def _settle(self, run: Run, verdict: Verdict, took: float = 0.0) -> None:
         self._settler.put(self, self.handler.settlement(run.delivery, verdict, timedelta(seconds=took)))
-        self._unsettled, run.judged = self._unsettled + 1, True
+        self.unsettled, run.judged = self.unsettled + 1, True
 
     def _settle_quiet(self) -> None:
         if not self._queue and not self._running:

@@ -15,6 +15,7 @@ from mainspring.runtime.handler import Run
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.service import FOREVER, Service
 from mainspring.runtime.settler import BATCH
+from mainspring.runtime.slots import LINGER, PIPELINED_FROM, TAKEN_WITHIN, SharedSlots
 from mainspring.runtime.wakeup import Wakeup
 from mainspring.storage.contract import Storage
 from mainspring.timing.clock import Clock
@@ -29,7 +30,7 @@ _LOWEST_FIRST_EVERY = 8
 class Marks:
     """The marks of one group."""
 
-    __slots__ = ("_claims", "_full_at", "_rung", "_short", "_since")
+    __slots__ = ("_claims", "_full_at", "_rung", "_short", "_since", "scanned_at")
 
     def __init__(self) -> None:
         self._since: list[datetime | None] = [None] * len(_LEVELS)
@@ -37,10 +38,13 @@ class Marks:
         self._short = True
         self._rung = True
         self._claims = 0
+        self.scanned_at: float = -FOREVER
+        """When the group was last asked for, unless it was rung since."""
 
     def rung(self) -> None:
         """Scan everything next time, after a ring."""
         self._rung = True
+        self.scanned_at = -FOREVER
 
     def scans(self, now: float) -> tuple[Scan, ...]:
         """Return the levels to scan. One claim in eight starts with the lowest, so that none starves."""
@@ -48,6 +52,7 @@ class Marks:
         if full:
             self._full_at, self._rung = now, False
         self._claims += 1
+        self.scanned_at = now
         levels = reversed(_LEVELS) if self._claims % _LOWEST_FIRST_EVERY == 0 else _LEVELS
         return tuple(Scan(level, None if full else self._since[level]) for level in levels)
 
@@ -59,12 +64,6 @@ class Marks:
             last[delivery.priority] = delivery.due_at
         for level, due_at in last.items():
             self._since[level] = due_at - SLACK
-
-
-_LINGER = 0.005
-"""Seconds to gather freed slots before a trip for only a few of them."""
-_PIPELINED_FROM = 64
-"""From this many slots on, a claim takes half, so that the next trip overlaps with running this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +78,8 @@ class FetcherContext:
     longest_poll: timedelta
     log: RateLimitedLog
     clock: Clock
+    slots: SharedSlots | None = None
+    """The slots of the whole worker; None if their number is not capped."""
 
 
 class Fetcher(Service):
@@ -91,6 +92,11 @@ class Fetcher(Service):
         self._executors: Mapping[str, Executor] = {each.handler.group: each for each in executors}
         self._marks = {group: Marks() for group in self._executors}
         self._in_hand = shared.in_hand
+        self._slots = shared.slots
+        self._look_again_in = FOREVER
+        """How soon to turn again for groups that got none of the shared slots, even if nothing wakes them."""
+        self._stirred_at = -FOREVER
+        """When it last found something, or went to sleep."""
         self._wakeup = Wakeup(self._upcoming, storage.doorbell, shared.longest_poll, shared.clock)
         self._owner = shared.owner
         self._hold = hold = shared.hold
@@ -153,32 +159,42 @@ class Fetcher(Service):
     async def turn(self) -> float:
         """Claim once for all free slots."""
         if self._drains:
+            if self._slots is not None:
+                self._slots.leave(self._executors)
             return FOREVER
         now = self._clock.monotonic()
         spacing = self._wakeup.spacing(now - self._claimed_at)
         if spacing > 0:
             return spacing
         reap_in = await self._reap(now)
+        if self._stopping:
+            return FOREVER
         wants, pause = self._wants(now)
-        if not wants or self._stopping:
-            return pause
-        if await self.fetch(wants):
+        if not wants:
+            self._stirred_at = now
+            return min(pause, self._look_again_in)
+        if await self.fetch(wants) or (self._slots is not None and self._slots.is_due(self._executors)):
             return 0.0
-        pause, scan_again = await self._wakeup.rest(self._clock.monotonic(), self._executors.keys() - self._more)
+        self._stirred_at = self._clock.monotonic()
+        pause, scan_again = await self._wakeup.rest(self._stirred_at, self._executors.keys() - self._more)
         if scan_again:
             self._scan_everything()
-        return min(pause, reap_in)
+        return min(pause, reap_in, self._look_again_in)
 
     async def fetch(self, wants: Sequence[ClaimRequest]) -> bool:
         """Claim once, and pass the deliveries to their executors. Returns whether there may be more to claim."""
         self._claimed_at = sent = self._clock.monotonic()
         try:
             claimed = await self._claim(wants)
+            short = self._hand_out(wants, claimed, sent)
         except Exception:
             self._scan_everything()  # the claim failed, so its range is still to be scanned
             raise
-        short = self._hand_out(wants, claimed, sent)
+        finally:
+            if self._slots is not None:
+                self._slots.give_back(sum(want.limit for want in wants))
         if claimed:
+            self._stirred_at = sent
             await self._wakeup.worked(sent)
         return not short or self._has_unscanned()
 
@@ -197,22 +213,48 @@ class Fetcher(Service):
 
     def _wants(self, now: float) -> tuple[list[ClaimRequest], float]:
         """Return the claim requests; if there are none, how long to wait for slots."""
-        wants: list[ClaimRequest] = []
+        limits: dict[str, int] = {}
         pause = FOREVER
         for group, executor in self._executors.items():
             slots, free = executor.slots, executor.free
             if free <= 0:
                 self._more.add(group)
                 continue
-            if free < slots // 4 and now - self._claimed_at < _LINGER:
+            if free < slots // 4 and now - self._claimed_at < LINGER:
                 self._more.add(group)
-                pause = _LINGER
+                pause = LINGER
                 continue
             limit = min(free, BATCH)
-            if slots >= _PIPELINED_FROM:
+            if slots >= PIPELINED_FROM:
                 limit = min(limit, slots // 2)
-            wants.append(ClaimRequest(group, limit, self._marks[group].scans(now)))
-        return wants, pause
+            limits[group] = limit
+        if self._slots is not None:
+            limits, pause = self._shared(self._slots, limits, pause, now)
+        return [ClaimRequest(group, limit, self._marks[group].scans(now)) for group, limit in limits.items()], pause
+
+    def _shared(
+        self, slots: SharedSlots, limits: dict[str, int], pause: float, now: float
+    ) -> tuple[dict[str, int], float]:
+        """Return what the slots of the worker leave of these limits; if that is nothing, how long to wait."""
+        self._look_again_in = FOREVER
+        slots.leave(self._executors.keys() - limits.keys())
+        if slots.free < slots.most // 4 and now - self._claimed_at < LINGER:
+            self._more.update(limits)
+            return {}, LINGER
+        busy = self._more & limits.keys()
+        idle = {group for group in limits.keys() - busy if self._is_idle_still(self._marks[group].scanned_at, now)}
+        if busy:
+            # Where there was nothing, one slot is enough to find out whether there is now.
+            limits = {group: limit if group in busy else 1 for group, limit in limits.items()}
+        shares = slots.share(limits, idle, self.wake)
+        if left_out := limits.keys() - shares.keys():
+            self._more |= left_out - idle
+            self._look_again_in = FULL_AFTER_SHORT if left_out & idle else TAKEN_WITHIN
+        return shares, pause
+
+    def _is_idle_still(self, scanned_at: float, now: float) -> bool:
+        """Return whether a group in which a scan found nothing need not be scanned yet, while other groups wait."""
+        return now - scanned_at < FULL_AFTER_SHORT or scanned_at > self._stirred_at
 
     def _hand_out(self, wants: Sequence[ClaimRequest], claimed: Sequence[Delivery], sent: float) -> bool:
         """Pass the deliveries to their executors. Returns whether every group came back short."""
@@ -245,6 +287,8 @@ class Fetcher(Service):
             self._reaped_at = now
             self._lapsed_in = set(self._executors)
         while True:
+            if self._slots is not None and self._slots.free <= 0:
+                return FOREVER
             waits = {
                 group: self._in_hand.probation(group) for group in self._lapsed_in if self._executors[group].free > 0
             }
@@ -258,6 +302,8 @@ class Fetcher(Service):
 
     async def _reap_from(self, groups: Sequence[str]) -> None:
         self._in_hand.is_reaping = True
+        if self._slots is not None:
+            self._slots.take_one()
         try:
             sent, accused = self._clock.monotonic(), not self._in_hand.holds_suspects
             suspect = await self._reap_one(groups, accused=accused)
@@ -269,6 +315,8 @@ class Fetcher(Service):
                 self._passed_over = not accused
         finally:
             self._in_hand.is_reaping = False
+            if self._slots is not None:
+                self._slots.give_back(1)
 
     def _scan_everything(self) -> None:
         for marks in self._marks.values():

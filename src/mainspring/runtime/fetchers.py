@@ -150,6 +150,7 @@ class Fetchers:
 
     def __init__(self, executors: Sequence[Executor], shared: FetcherContext) -> None:
         self._context = copy_context()
+        self._slots = shared.slots
         self._limited = {
             each.group: LimitedFetcher(each, shared) for each in executors if each.handler.limits is not None
         }
@@ -203,6 +204,8 @@ class Fetchers:
     def freed(self, group: str) -> None:
         """Note a free slot of this group, or a verdict that was written."""
         self._of(group).freed(group)
+        if self._slots is not None:
+            self._slots.freed()
 
     def due_again(self, group: str, delay: timedelta) -> None:
         """Note that a delivery of this group, or of any for the empty string, is due after this time."""

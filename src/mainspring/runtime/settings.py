@@ -25,6 +25,8 @@ class WorkerSettings:
     claim_time: timedelta = timedelta(seconds=30)
     grace: timedelta = timedelta(seconds=25)
     idle_poll: timedelta = timedelta(seconds=5)
+    concurrency: int | None = None
+    """How many deliveries may wait or run in it at once, over all consumers; None: as many as its consumers take."""
     retention: Retention = field(default_factory=Retention)
     deaths: int = 3
     """How many processes a message may kill before it is buried undecoded."""

@@ -33,6 +33,7 @@ from mainspring.runtime.service import LoopReport, backoff
 from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.settler import Settler
 from mainspring.runtime.shutdown import Shutdown
+from mainspring.runtime.slots import SharedSlots
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.measures import Meter
@@ -78,9 +79,11 @@ class Worker:
         shared = ExecutorContext(self._settler, in_hand, self._threads, self._freed, settings.deaths, failures, bus)
         self._executors = [executor_of(handler, shared) for handler in handlers]
         self._by_group = {executor.handler.group: executor for executor in self._executors}
+        most = settings.concurrency
+        slots = None if most is None else SharedSlots(most, self._executors, clock)
         self._fetchers = Fetchers(
             self._executors,
-            FetcherContext(storage, in_hand, self.owner, settings.claim_time, settings.idle_poll, log, clock),
+            FetcherContext(storage, in_hand, self.owner, settings.claim_time, settings.idle_poll, log, clock, slots),
         )
         self._keeper = Keeper(
             storage,

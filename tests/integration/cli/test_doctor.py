@@ -51,6 +51,7 @@ def test_every_value_is_shown_with_its_source(shell: Shell) -> None:
         "preset": ("development", "MAINSPRING_PRESET"),
         "pool_size": ("4", "default"),
         "handler_pool": ("10", "default"),
+        "worker_concurrency": ("none", "default"),
         "version": ("0", "default"),
         "durable": ("false", "MAINSPRING_DURABLE"),
         "newer_wait": ("1d", "default"),

@@ -118,7 +118,7 @@ def test_an_app_in_the_table_of_an_app_is_reported(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("command", "advice"),
     [
-        (["worker", "shop:app", "--concurrency", "4"], "an option of each consumer, @app.consumer(…, concurrency=20)"),
+        (["worker", "shop:app", "--autoscale", "4"], "write --concurrency 20, how many run at once in one process"),
         (["worker", "-A", "shop"], "there is no option -A: write the application after the command"),
         (["worker", "shop:app", "--queues", "mail"], "there is no option --queues: write --group NAME"),
         (["worker", "shop:app", "--loglevel=info"], "write --log-level debug"),

@@ -89,17 +89,18 @@ def test_a_worker_prints_its_database_groups_and_schedules_and_what_it_skips(she
     shell("schedules", "pause", "sweep", *app)
 
     with shell.started(
-        "worker", "jobs:app", *(f"-g{group}" for group in ("send_receipt", "report", "sweep"))
+        "worker", "jobs:app", *(f"-g{group}" for group in ("send_receipt", "report", "sweep")), "--concurrency", "5"
     ) as worker:
-        said = "".join(line_with(worker, word) for word in ("ready", *["  "] * 7))
+        said = "".join(line_with(worker, word) for word in ("ready", *["  "] * 8))
         stop(worker)
 
     _, *lines = said.splitlines()
     assert lines[:3] == [
         "  database   shop.db, tables of mainspring",
         "  groups     send_receipt (orders.placed), report (sent to it alone), sweep (sent to it alone)",
-        "  schedules  report (0 9 * * mon-fri, Europe/Berlin)",
+        "  at once    5 over all groups",
     ]
+    assert lines.pop(3) == "  schedules  report (0 9 * * mon-fri, Europe/Berlin)"
     assert lines[3:5] == [
         "  skipped    group analytics: not named by --group",
         "             group expire: not named by --group",

@@ -110,6 +110,7 @@ CASES = {
     ),
     "pool_size": Case(4, "5", 5, "6", 6, "7", 7, {"pool_size": 8}, 8),
     "handler_pool": Case(10, "5", 5, "6", 6, "7", 7, {"handler_pool": 8}, 8),
+    "worker_concurrency": Case(None, "5", 5, "6", 6, "7", 7, {"worker_concurrency": 8}, 8),
     "version": Case(0, "5", 5, "6", 6, "7", 7, {"version": 8}, 8),
     "durable": Case(False, "true", True, "false", False, "yes", True, {"durable": False}, False),
     "newer_wait": _length("newer_wait", DAY),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict, cast
 
-from mainspring.app.config import KEEPS, Options, time_limit
+from mainspring.app.config import KEEPS, MOST_AT_ONCE, Options, time_limit
 from mainspring.app.consume import signature
 from mainspring.app.consume.backpressure import Backlogs, WhenFull, read_pending_limit
 from mainspring.app.consume.batch import BATCH_CONCURRENCY, check_batch, read_batch
@@ -213,7 +213,7 @@ class Consumers:
             most = BATCH_CONCURRENCY
         if transactional is not None:
             most = min(most, transactional.capacity() or self._options.handler_pool)
-        concurrency = whole(options.get("concurrency", most), "concurrency", least=1, most=10_000)
+        concurrency = whole(options.get("concurrency", most), "concurrency", least=1, most=MOST_AT_ONCE)
         around = (*self._middleware, *check_middleware(options.get("middleware", ())))
         # CursorAdvance is the outermost: if a middleware fails, which may be the one that commits, cursors stay.
         middleware = tuple(sorted(around, key=lambda each: not isinstance(each, CursorAdvance)))

@@ -19,7 +19,7 @@ _LONGEST = 200
 """The number of characters shown of an operator's reason."""
 
 
-async def banner(app: Mainspring, groups: Collection[str] | None = None) -> list[str]:
+async def banner(app: Mainspring, groups: Collection[str] | None = None, concurrency: int | None = None) -> list[str]:
     """Return the lines for a worker of these groups [all]. Without its database, only what the code says."""
     # Same package: no other module needs the address, which may hold a password.
     shown, consumers = app._address.shown, list(app._consumers)  # noqa: SLF001
@@ -36,10 +36,12 @@ async def banner(app: Mainspring, groups: Collection[str] | None = None) -> list
         ),
         *(f"schedule {each.name}: {why}" for each in schedules if (why := _stopped(each)) is not None),
     ]
+    most = concurrency or app.options.worker_concurrency
     rhythms = {each.name: _rhythm(each) for each in schedules if _stopped(each) is None}
     return [
         *_lines("database", [f"{shown}, tables of {app.options.tables}"]),
         *_lines("groups", [_listed(topics)]),
+        *_lines("at once", [] if most is None else [f"{most:,} over all groups"]),
         *_lines("schedules", [_listed(rhythms)] if rhythms else []),
         *_lines("skipped", skipped),
     ]

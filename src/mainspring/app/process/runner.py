@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
-from mainspring.app.config import Options
+from mainspring.app.config import MOST_AT_ONCE, Options
 from mainspring.app.consume.consumer import Registration
+from mainspring.app.options import whole
 from mainspring.app.publisher import Publisher
+from mainspring.model.errors import BadOption
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.measures import Meters
@@ -36,6 +38,7 @@ def build_worker(
     schedules: Mapping[str, Declared],
     bus: Bus,
     meters: Meters,
+    concurrency: int | None = None,
 ) -> Worker:
     """Build a worker for the chosen consumers and every schedule of the app; it is not started."""
     # Imported here: a process that publishes starts without the runtime.
@@ -49,6 +52,7 @@ def build_worker(
         claim_time=options.claim_time,
         grace=options.grace,
         idle_poll=options.idle_poll,
+        concurrency=_concurrency(concurrency, options, chosen),
         retention=options.retention,
     )
     lending = publisher.lending(storage.lender(options.handler_pool))
@@ -60,6 +64,19 @@ def build_worker(
     worker = Worker(storage, handlers, declarations, settings, publisher.clock, bus, scheduling, meter)
     meter.worker = worker
     return worker
+
+
+def _concurrency(given: int | None, options: Options, chosen: Sequence[Registration]) -> int | None:
+    """Return the cap of a worker: its own or the app's. Raises BadOption."""
+    name = "worker_concurrency" if given is None else "concurrency"
+    most = options.worker_concurrency if given is None else whole(given, name, least=1, most=MOST_AT_ONCE)
+    for each in chosen:
+        if most is not None and each.batching is not None and each.batching.size > most:
+            raise BadOption(
+                f"{each.name} takes batches of {each.batching.size}, and {name}={most} is less, so that none would be "
+                f"full: write {name}={each.batching.size} or more, or batch={most} or less"
+            )
+    return most
 
 
 def wake(workers: Iterable[Worker]) -> None:

@@ -40,6 +40,7 @@ async def announced(
     migrate: bool = False,
     name: str | None = None,
     brief: bool | None = None,
+    concurrency: int | None = None,
 ) -> AsyncIterator[Any]:
     """Run a worker of the app; ``what`` is its printed name, ``line`` the socket to a parent process.
 
@@ -49,8 +50,8 @@ async def announced(
     if migrate:
         await app.migrate()
     loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
-    async with app.worker(groups=groups or None, name=name) as working:
-        details = None if is_brief else partial(banner, app, groups)
+    async with app.worker(groups=groups or None, name=name, concurrency=concurrency) as working:
+        details = None if is_brief else partial(banner, app, groups, concurrency)
         reporting = asyncio.create_task(_report(working, f"{what}, {loop}", line, details))
         try:
             yield working

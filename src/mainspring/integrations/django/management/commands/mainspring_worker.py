@@ -37,6 +37,13 @@ class _Worker(BaseCommand):
             metavar="N",
             help="How many worker processes to run; those that die are replaced.",
         )
+        parser.add_argument(
+            "--concurrency",
+            "-c",
+            type=int,
+            metavar="N",
+            help="How many messages may wait or run in one process at once, over all groups.",
+        )
         parser.add_argument("--line", type=int, help=SUPPRESS)
 
     def handle(self, *_: Any, **options: Any) -> None:
@@ -49,7 +56,8 @@ class _Worker(BaseCommand):
             return
         app, line = project_app(), options["line"]
         try:
-            succeeded = runner.run(announced(app, app.options.name, options["group"], line), line)
+            worker = announced(app, app.options.name, options["group"], line, concurrency=options["concurrency"])
+            succeeded = runner.run(worker, line)
         except MainspringError as error:
             raise CommandError(str(error), returncode=MISTAKE) from error
         if not succeeded:
