@@ -8,6 +8,27 @@ RIGHTS = "tests/integration/postgres/test_rights.py"
 
 MUTANTS: list[Mutant] = [
     Mutant(
+        "a release that replaces another is taken for another application",
+        file="model/views.py",
+        was="each.app == app and each.version in (None, version)]",
+        becomes="each.app == app]",
+        caught_by="tests/runtime/test_namesakes.py tests/integration/app/test_doctor_names.py",
+    ),
+    Mutant(
+        "without versions, a worker that has just come is taken for another application",
+        file="runtime/janitor.py",
+        was="            if self._version or roster.now - max(began, each.started_at) >= SILENT_AFTER\n",
+        becomes="",
+        caught_by="tests/runtime/test_namesakes.py",
+    ),
+    Mutant(
+        "another application of the same name is logged every minute",
+        file="runtime/janitor.py",
+        was="            self._known.update(each.groups for each in news)\n",
+        becomes="",
+        caught_by="tests/runtime/test_namesakes.py",
+    ),
+    Mutant(
         "a worker with a dead loop is well enough",
         file="app/observe/checks.py",
         was="if any(each.ended for each in reports.values()):",

@@ -6,6 +6,7 @@ import pytest
 
 from mainspring.model.measures import Measure
 from mainspring.model.views import Beat, GroupRuns
+from mainspring.model.worker import Declarer
 from mainspring.storage.contract import Storage
 from tests.contract.acting import HOUR, MINUTE, NOON, SECOND, counts, declare, turn
 
@@ -38,6 +39,15 @@ async def test_a_beat_renews_everything_but_the_start(storage: Storage) -> None:
     assert (worker.host, worker.pid, worker.groups) == ("host-2", 1, ("other",))
     assert (worker.in_hand, worker.bell) == (9, "poll")
     assert (worker.started_at, worker.beat_at) == (NOON, NOON + MINUTE)
+
+
+@pytest.mark.psycopg
+async def test_the_roster_has_the_version_that_a_worker_has_declared(storage: Storage) -> None:
+    await storage.upkeep.beat(beat("node-1"))
+    await storage.upkeep.beat(beat("node-2"))
+    await storage.timetable.declare("shop", 7, (), Declarer("node-2", "a" * 16))
+
+    assert [each.version for each in (await storage.ledger.roster()).workers] == [None, 7]
 
 
 async def test_the_roster_shows_whose_breakers_are_open(storage: Storage) -> None:

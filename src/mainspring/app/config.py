@@ -268,6 +268,14 @@ class Options:
         return tables(self.schema, self.namespace)
 
 
+def unnamed(options: Options) -> tuple[str, str] | None:
+    """Return what is wrong with the default name, and what to do; None if it has a name, or is in development."""
+    if options.sources.get("name") != "default" or options.preset == "development":
+        return None
+    summary = f"the app has the default name {options.name!r}: another one without a name would be the same app"
+    return summary, "write Mainspring(…, name='shop'), or set MAINSPRING_NAME"
+
+
 def _arguments(options: Mapping[str, object]) -> dict[str, Setting]:
     values = {name: READERS[name](value) for name, value in given(options).items()}
     if "recurring_timeout" in options:

@@ -260,10 +260,7 @@ class Mainspring(Renamed, AsyncOnly):
     async def worker(
         self, *, groups: Collection[str] | None = None, name: str | None = None, concurrency: int | None = None
     ) -> AsyncIterator[Worker]:
-        """Open, declare the groups and consume, all of them or only these, until the block ends.
-
-        ``concurrency`` caps what waits or runs in it at once, over all consumers [the app's ``worker_concurrency``].
-        """
+        """Open, declare the groups and consume, all or only these, until the block ends; ``concurrency`` caps it."""
         self._catalogue.check()
         chosen = self._consumers.chosen(groups)
         if not chosen:
@@ -286,7 +283,9 @@ class Mainspring(Renamed, AsyncOnly):
     async def _build_worker(self, chosen: Sequence[Registration], name: str | None, most: int | None) -> Worker:
         storage = await self._connection.storage("app.worker()")
         options, scheduled, meters = self._options, self._registry.scheduled(), self._metrics.meters
-        return runner.build_worker(storage, chosen, name, options, self._publisher, scheduled, self._bus, meters, most)
+        runner.warn_unnamed(options, self._address.engine)
+        using = (options, self._publisher, scheduled, self._bus, meters, most)
+        return runner.build_worker(storage, chosen, self._consumers, name, *using)
 
     # --- parts, imported on first use ----------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
@@ -205,6 +205,8 @@ class WorkerView:
     """Whether it has confirmed that it claims no more. A worker of a release without drains never does."""
     drain_reason: str | None = None
     """Why it must not claim, as the operator wrote it; None if that is not known."""
+    version: int | None = None
+    """The version of its app, as it has declared it; None if it has not, or has ended."""
 
     @property
     def condition(self) -> Condition:
@@ -225,6 +227,17 @@ class Roster:
     def alive(self, silent_after: timedelta = WORKER_SILENT_AFTER) -> list[WorkerView]:
         """Return the workers that have reported themselves within ``silent_after``."""
         return [each for each in self.workers if self.now - each.beat_at <= silent_after]
+
+    def namesakes(self, app: str, version: int, groups: Collection[str]) -> list[WorkerView]:
+        """Return the live workers of that name which seem to be of another application.
+
+        They serve none of the ``groups``, all that the code has, and are of the same ``version``: one of another
+        release may well have groups that this code has not, or no longer. Without versions all are of version 0.
+        """
+        if not groups:
+            return []
+        alike = [each for each in self.alive() if each.app == app and each.version in (None, version)]
+        return [each for each in alike if each.groups and set(each.groups).isdisjoint(groups)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,15 @@ from datetime import timedelta
 from uuid import UUID
 
 from mainspring.model.retention import CHORES, Chore, Retention
-from mainspring.model.views import Beat, Declaration, Orders
-from mainspring.model.worker import SILENT_AFTER, Declarer, DeclareResult, roster_name
+from mainspring.model.views import Beat, Declaration, Orders, WorkerView
+from mainspring.model.worker import SILENT_AFTER, Declarer, DeclareResult, own_name, roster_name
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.runtime.schedules.declarations import Scheduling
 from mainspring.runtime.service import FOREVER, LoopReport, Service
 from mainspring.runtime.settings import WorkerSettings
-from mainspring.storage.contract import Doorbell, Timetable, Upkeep
+from mainspring.storage.contract import Doorbell, Ledger, Timetable, Upkeep
 from mainspring.telemetry.measures import Meter
 from mainspring.timing.clock import Clock
 
@@ -33,6 +33,7 @@ _PRUNE_BATCH = 2_000
 _ROUTE_BATCH = 1_000
 _RECOUNT_BATCH = 500
 _AGAIN = 0.05
+_COMPARE_EVERY = 60.0
 _NEWS = 1.0
 """Seconds after which new counts are reported."""
 _WALK = 0.25
@@ -351,6 +352,46 @@ class Retiring(Service):
         return self._round_at - self._clock.monotonic()
 
 
+class Namesakes(Service):
+    """Logs once which other workers have the name of this app and seem to be of another application.
+
+    Where versions are in use, workers of one version are of one release, and it is logged at once. Otherwise workers of
+    two releases look the same while one replaces the other: it is logged once both have been there for a while.
+    """
+
+    def __init__(self, ledger: Ledger, heartbeat: Heartbeat, version: int, log: RateLimitedLog, clock: Clock) -> None:
+        super().__init__("namesakes", log, clock)
+        self._ledger = ledger
+        self._heartbeat = heartbeat
+        self._version = version
+        self._known: set[tuple[str, ...]] = set()
+        """The sets of groups that were logged."""
+
+    async def turn(self) -> float:
+        """Read the roster."""
+        heartbeat, roster = self._heartbeat, await self._ledger.roster()
+        app, own = heartbeat.settings.app, heartbeat.declarer.worker
+        began = next((each.started_at for each in roster.workers if each.name == own), roster.now)
+        others = [
+            each
+            for each in roster.namesakes(app, self._version, heartbeat.settings.code or set(heartbeat.groups))
+            if self._version or roster.now - max(began, each.started_at) >= SILENT_AFTER
+        ]
+        if news := [each for each in others if each.groups not in self._known]:
+            self._known.update(each.groups for each in news)
+            _logger.warning("%s: %s", *described_namesakes(app, news))
+        return _COMPARE_EVERY * random.uniform(0.8, 1.0)
+
+
+def described_namesakes(app: str, others: Sequence[WorkerView]) -> tuple[str, str]:
+    """Return what is wrong with workers that share the name of an app, and what to do."""
+    shown = "; ".join(f"{own_name(each.app, each.name)} with {', '.join(each.groups)}" for each in others[:3])
+    return (
+        f"live workers of {app!r} have none of the groups of this code: {shown}",
+        "if that is another application, give one of the two another name",
+    )
+
+
 def _log_removed(standing: DeclareResult) -> None:
     for group, pattern in standing.removed:
         _logger.info("%s: no worker declares its subscription to %s any more, so it is removed", group, pattern)
@@ -369,6 +410,7 @@ class Janitor:
         log: RateLimitedLog,
         clock: Clock,
         retiring: Retiring,
+        namesakes: Namesakes,
     ) -> None:
         self.retiring: Retiring = retiring
         self.reporting: Reporting = Reporting(upkeep, heartbeat.beat, log, clock, meter, heartbeat.apply_orders)
@@ -380,6 +422,7 @@ class Janitor:
             Rerouting(upkeep, log, clock),
             Pruning(upkeep, retention, log, clock),
             Recounting(upkeep, log, clock),
+            namesakes,
         )
 
     def start(self) -> None:

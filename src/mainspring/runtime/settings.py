@@ -27,6 +27,8 @@ class WorkerSettings:
     idle_poll: timedelta = timedelta(seconds=5)
     concurrency: int | None = None
     """How many deliveries may wait or run in it at once, over all consumers; None: as many as its consumers take."""
+    code: frozenset[str] = frozenset()
+    """Every group of the app's code, served by this worker or not."""
     retention: Retention = field(default_factory=Retention)
     deaths: int = 3
     """How many processes a message may kill before it is buried undecoded."""

@@ -21,7 +21,7 @@ from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, ExecutorConte
 from mainspring.runtime.fetcher import FetcherContext
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.handler import Handler
-from mainspring.runtime.janitor import Heartbeat, Janitor, Retiring, Subscribing
+from mainspring.runtime.janitor import Heartbeat, Janitor, Namesakes, Retiring, Subscribing
 from mainspring.runtime.keeper import Keeper
 from mainspring.runtime.offline import Offline
 from mainspring.runtime.offload import Threads
@@ -108,8 +108,9 @@ class Worker:
         declarer = self._heartbeat.declarer
         on_return = self._scheduler.reconcile_soon
         retiring = Retiring(storage.timetable, scheduling, declarer, on_return, log, clock)
+        namesakes = Namesakes(storage.ledger, self._heartbeat, scheduling.version, log, clock)
         self._janitor = Janitor(
-            storage.upkeep, self._heartbeat, declarations, settings.retention, meter, log, clock, retiring
+            storage.upkeep, self._heartbeat, declarations, settings.retention, meter, log, clock, retiring, namesakes
         )
         meter.serves(self._by_group)
         self._shutdown = Shutdown(

@@ -107,6 +107,7 @@ async def test_the_numbers_are_those_of_what_happened(make: Make) -> None:
             "pruning",
             "recounting",
             "retiring",
+            "namesakes",
         ),
         0,
     )

@@ -20,6 +20,10 @@ class Busy:
     unsettled: int = 0
 
 
+def nothing() -> None:
+    """Wake no fetcher."""
+
+
 class Turns:
     """The slots of a worker with one executor, and the groups that were woken."""
 
@@ -32,10 +36,10 @@ class Turns:
     def monotonic(self) -> float:
         return self.seconds
 
-    def ask(self, patient: Collection[str] = (), **wanted: int) -> dict[str, int]:
+    def ask(self, _patient: Collection[str] = (), /, **wanted: int) -> dict[str, int]:
         """Ask for one fetcher; what it gets begins to run."""
         fetcher = "+".join(wanted)
-        shares = self.slots.share(wanted, patient, lambda: self.woken.append(fetcher))
+        shares = self.slots.share(wanted, _patient, lambda: self.woken.append(fetcher))
         self.executor.begun += sum(shares.values())
         self.slots.give_back(sum(shares.values()))
         return shares
@@ -48,7 +52,7 @@ class Turns:
 def test_slots_of_claims_on_their_way_are_taken() -> None:
     turns = Turns(3)
 
-    assert turns.slots.share({"a": 2}, (), list) == {"a": 2}
+    assert turns.slots.share({"a": 2}, (), nothing) == {"a": 2}
     assert turns.slots.free == 1
     turns.slots.take_one()
     assert turns.slots.free == 0
@@ -79,7 +83,7 @@ def test_verdicts_on_their_way_occupy_no_slot_up_to_the_cap() -> None:
     ],
 )
 def test_free_slots_are_shared_evenly(most: int, wanted: dict[str, int], shares: dict[str, int]) -> None:
-    assert Turns(most).slots.share(wanted, (), list) == shares
+    assert Turns(most).slots.share(wanted, (), nothing) == shares
 
 
 def test_each_gets_its_turn_whichever_fetcher_asks_first() -> None:
@@ -145,13 +149,13 @@ def test_one_that_came_in_vain_is_waited_for_again() -> None:
 def test_a_group_without_work_does_not_stand_in_line() -> None:
     turns = Turns(1)
     turns.ask(a=5)
-    assert turns.ask(patient={"idle"}, b=5, idle=1) == {}
+    assert turns.ask({"idle"}, b=5, idle=1) == {}
 
     turns.end()
 
-    assert turns.ask(patient={"idle"}, b=5, idle=1) == {"b": 1}
+    assert turns.ask({"idle"}, b=5, idle=1) == {"b": 1}
     turns.end()
-    assert turns.ask(patient={"idle"}, idle=1) == {"idle": 1}
+    assert turns.ask({"idle"}, idle=1) == {"idle": 1}
 
 
 def test_a_group_that_can_take_none_leaves_the_line() -> None:

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mainspring.app.config import KEPT, NAMES, Options, write_age, write_topics
+from mainspring.app.config import KEPT, NAMES, Options, unnamed, write_age, write_topics
 from mainspring.app.consume.consumer import Registration
 from mainspring.app.environment import Environment
 from mainspring.app.schedule.recurring import Ignored
@@ -21,7 +21,7 @@ from mainspring.app.storages import Address, caveat, mend_clock, open_storage
 from mainspring.model.errors import BadOption, MainspringError, SchemaMissing, SchemaTooNew
 from mainspring.model.symptom import MEND, Grade, Symptom, Tolerances
 from mainspring.model.views import GroupView, Roster
-from mainspring.model.worker import own_name
+from mainspring.runtime.janitor import described_namesakes
 from mainspring.storage.contract import Storage
 from mainspring.timing.backoff import PRESETS, RetryPolicy
 from mainspring.timing.clock import Clock, SystemClock
@@ -132,19 +132,11 @@ async def of_app(app: Mainspring, spec: str | None, flags: str, clock: Clock | N
 
 def _of_name(options: Options, consumers: Sequence[Registration], roster: Roster) -> Iterator[Symptom]:
     """Report a name that two applications share: each would stop the schedules of the other."""
-    if options.sources["name"] == "default" and consumers and options.preset != "development":
-        summary = f"the app has the default name {options.name!r}: another one without a name would be the same app"
-        yield Symptom("name", "warning", summary, "write Mainspring(…, name='shop'), or set MAINSPRING_NAME")
-    known = {each.group for each in consumers}
-    others = [
-        each
-        for each in roster.alive()
-        if each.app == options.name and each.groups and known and known.isdisjoint(each.groups)
-    ]
+    if consumers and (lacking := unnamed(options)) is not None:
+        yield Symptom("name", "warning", *lacking)
+    others = roster.namesakes(options.name, options.version, {each.group for each in consumers})
     if others:
-        shown = "; ".join(f"{own_name(each.app, each.name)} with {', '.join(each.groups)}" for each in others[:3])
-        summary = f"live workers of {options.name!r} have none of the groups of this code: {shown}"
-        yield Symptom("name", "warning", summary, "if that is another application, give one of the two another name")
+        yield Symptom("name", "warning", *described_namesakes(options.name, others))
 
 
 def _of_idle_options(options: Options, address: Address) -> Iterator[Symptom]:

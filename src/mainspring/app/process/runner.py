@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
-from mainspring.app.config import MOST_AT_ONCE, Options
+from mainspring.app.config import MOST_AT_ONCE, Options, unnamed
 from mainspring.app.consume.consumer import Registration
 from mainspring.app.options import whole
 from mainspring.app.publisher import Publisher
@@ -32,6 +32,7 @@ _SAME_SIGNAL = 0.1
 def build_worker(
     storage: Storage,
     chosen: Sequence[Registration],
+    known: Iterable[Registration],
     name: str | None,
     options: Options,
     publisher: Publisher,
@@ -40,7 +41,7 @@ def build_worker(
     meters: Meters,
     concurrency: int | None = None,
 ) -> Worker:
-    """Build a worker for the chosen consumers and every schedule of the app; it is not started."""
+    """Build a worker for the chosen of all known consumers and every schedule of the app; it is not started."""
     # Imported here: a process that publishes starts without the runtime.
     from mainspring.runtime.schedules.declarations import Scheduling
     from mainspring.runtime.settings import WorkerSettings, owner_name
@@ -53,6 +54,7 @@ def build_worker(
         grace=options.grace,
         idle_poll=options.idle_poll,
         concurrency=_concurrency(concurrency, options, chosen),
+        code=frozenset(each.group for each in known),
         retention=options.retention,
     )
     lending = publisher.lending(storage.lender(options.handler_pool))
@@ -64,6 +66,12 @@ def build_worker(
     worker = Worker(storage, handlers, declarations, settings, publisher.clock, bus, scheduling, meter)
     meter.worker = worker
     return worker
+
+
+def warn_unnamed(options: Options, engine: str) -> None:
+    """Log that a worker has the default name; memory is shared with no other application."""
+    if (lacking := unnamed(options)) is not None and engine != "memory":
+        _logger.warning("%s: %s", *lacking)
 
 
 def _concurrency(given: int | None, options: Options, chosen: Sequence[Registration]) -> int | None:
