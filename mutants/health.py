@@ -119,4 +119,18 @@ MUTANTS: list[Mutant] = [
         becomes="return bool(self.checks)",
         caught_by="tests/dashboard/test_health.py::test_a_database_without_a_schema_is_unhealthy",
     ),
+    Mutant(
+        "a check that returns an unknown status breaks all others",
+        file="app/observe/custom_checks.py",
+        was="    if not isinstance(status, str) or status not in ORDER:\n",
+        becomes="    if not isinstance(status, str):\n",
+        caught_by="tests/unit/app/test_custom_checks.py::test_what_a_function_returns_or_raises_is_the_result",
+    ),
+    Mutant(
+        "health shows a password in the data of a check",
+        file="model/redaction.py",
+        was="    if is_secret(name) and not isinstance(value, int | float | None):\n",
+        becomes="    if not name:\n",
+        caught_by="tests/unit/app/test_custom_checks.py::test_the_data_of_a_check_is_json_without_its_secrets",
+    ),
 ]

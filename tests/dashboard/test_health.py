@@ -287,3 +287,23 @@ async def test_a_new_scene_is_healthy() -> None:
 
     assert answer.json()["status"] in ("healthy", "degraded")
     assert answer.status_code == 200
+
+
+async def test_a_check_that_returns_nonsense_is_one_unhealthy_check_on_every_page() -> None:
+    app = shop()
+    app.health.check("status", lambda: Check("x", "ok"))  # type: ignore[arg-type]
+    app.health.check("data", lambda: Check("x", "healthy", "fine", {"client": object()}))
+    app.health.check("url", lambda: Check("x", "healthy", "redis://ann:hunter2@cache", {"password": "hunter2"}))
+    async with app, client_of(Dashboard(app, tokens=TOKENS)) as client:
+        await app.declare()
+        client.headers["Authorization"] = f"Bearer {OPERATOR}"
+        paths = ("/health", "/health/ready", "/metrics", "/api/overview")
+        answers = {path: await client.get(path) for path in paths}
+
+    assert {path: answer.status_code for path, answer in answers.items()} == dict.fromkeys(paths, 200) | {
+        "/health": 503
+    }
+    assert {"status": "unhealthy", "data": "unhealthy", "url": "healthy", "storage": "healthy"}.items() <= _statuses(
+        answers["/health"]
+    ).items()
+    assert not any("hunter2" in answer.text for answer in answers.values())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Literal
 
+from mainspring.model.redaction import redacted, redacted_fields
 from mainspring.model.views import WORKER_SILENT_AFTER
 
 Status = Literal["healthy", "degraded", "unhealthy"]
@@ -44,8 +45,8 @@ class Health:
 
 
 def health_of(checks: Iterable[Check], seconds: float | None = None) -> Health:
-    """Return the health of these results; without any, it is healthy."""
-    found = tuple(checks)
+    """Return the health of these results, their secrets masked; without any, it is healthy."""
+    found = tuple(replace(each, summary=redacted(each.summary), data=redacted_fields(each.data)) for each in checks)
     return Health(worst(each.status for each in found), found, seconds)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 # A single slash is left of two if the URL was taken for a path. The library's own example is no secret.
 _USER = re.compile(r""":/{1,2}(?!user:password@)[^\s:/'"]*:""")
@@ -52,6 +52,28 @@ def redacted(text: str) -> str:
     for pattern in _OTHERS:
         text = pattern.sub(rf"\g<kept>{_MASK}", text)
     return text
+
+
+def redacted_fields(fields: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields with ``…`` for secret ones, also within others, and with their texts redacted."""
+    return {name: _redacted_field(name, each) for name, each in fields.items()}
+
+
+def _redacted_field(name: str, value: object) -> object:
+    # A number is none: counts are by names of groups, say.
+    if is_secret(name) and not isinstance(value, int | float | None):
+        return _MASK
+    match value:
+        case str():
+            return redacted(value)
+        case dict():
+            return redacted_fields(value)
+        case list():
+            return [_redacted_field("", each) for each in value]
+        case tuple():
+            return tuple(_redacted_field("", each) for each in value)
+        case _:
+            return value
 
 
 def without_users(text: str, mask: str) -> str:

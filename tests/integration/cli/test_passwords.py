@@ -67,3 +67,19 @@ def test_a_line_of_the_file_without_its_quotes_is_not_repeated_with_it(shell: Sh
 
     (problem,) = (each["summary"] for each in ended.json["findings"] if each["about"] == "configuration")
     assert problem.endswith('Invalid value: text needs quotes, write url = "…"')
+
+
+def test_health_keeps_what_a_check_returns(shell: Shell) -> None:
+    (shell.directory / "checked.py").write_text(
+        "from mainspring import Check, Mainspring\n"
+        "app = Mainspring('sqlite:///checked.db', name='checked', auto_migrate=True)\n"
+        f"app.health.check('bank', lambda: Check('bank', 'degraded', '{URL}', {{'url': '{URL}'}}))\n"
+        "app.health.check('cache', lambda: Check('cache', 'ok', '', {'client': object()}))\n"
+    )
+
+    answers = shell.several(("migrate", "checked:app"), ("health", "checked:app"), ("health", "checked:app", "--json"))
+
+    assert [each.code for each in answers] == [0, 2, 2]
+    assert "postgresql://…@db.example/shop" in answers[1].out
+    assert "it returned a Check with status='ok'" in answers[2].out
+    assert "s3cret" not in "".join(each.out + each.err for each in answers)

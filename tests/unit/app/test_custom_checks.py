@@ -1,6 +1,8 @@
 """Checks of the application's own: what they return, raise or never return, beside the built-in ones."""
 
 import asyncio
+import functools
+import inspect
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +20,9 @@ def app() -> Mainspring:
 async def found(app: Mainspring, name: str) -> Check:
     [check] = [check for check in (await app.health()).checks if check.name == name]
     return check
+
+
+UNWRITABLE = "TypeError: Encoding objects of type object is unsupported"
 
 
 def broken() -> None:
@@ -39,6 +44,37 @@ def broken() -> None:
             "unhealthy",
             "it returned 3: return None, True, False, 'healthy', 'degraded', 'unhealthy' or a Check",
         ),
+        (
+            lambda: Check("x", "ok"),  # type: ignore[arg-type]
+            "unhealthy",
+            "it returned a Check with status='ok': write 'healthy', 'degraded' or 'unhealthy'",
+        ),
+        (
+            lambda: Check("x", ["healthy"]),  # type: ignore[arg-type]
+            "unhealthy",
+            "it returned a Check with status=['healthy']: write 'healthy', 'degraded' or 'unhealthy'",
+        ),
+        (
+            lambda: Check("x", "healthy", None),  # type: ignore[arg-type]
+            "unhealthy",
+            "it returned a Check with summary=None: write text",
+        ),
+        (
+            lambda: Check("x", "healthy", "fine", {"client": object()}),
+            "unhealthy",
+            f"it returned a Check with data that is not JSON ({UNWRITABLE}): write text, numbers, lists and dicts",
+        ),
+        (
+            lambda: Check("x", "healthy", "fine", ["a"]),  # type: ignore[arg-type]
+            "unhealthy",
+            "it returned a Check with data=['a']: write a dict",
+        ),
+        (
+            lambda: Check("x", "degraded", "cannot log in: postgresql://bob:hunter2@h/db"),
+            "degraded",
+            "cannot log in: postgresql://…@h/db",
+        ),
+        (lambda: Check("x", "healthy", "a \udc80 b"), "healthy", "a \\udc80 b"),
     ],
 )
 @pytest.mark.parametrize("awaits", [False, True])
@@ -55,6 +91,53 @@ async def test_what_a_function_returns_or_raises_is_the_result(
 
     assert (check.name, check.status, check.summary, check.tags) == ("stripe", status, summary, ())
     assert check.seconds is not None
+
+
+async def test_the_data_of_a_check_is_json_without_its_secrets(app: Mainspring) -> None:
+    data = {"url": "redis://ann:hunter2@cache", "login": {"password": "hunter2"}, 1: (2, float("nan"))}
+    app.health.check("cache", lambda: Check("x", "healthy", "", data))  # type: ignore[arg-type]
+
+    shown = (await found(app, "cache")).data
+
+    assert shown == {"url": "redis://…@cache", "login": {"password": "…"}, "1": [2, None]}
+
+
+async def check_bank() -> str:
+    await asyncio.sleep(0)
+    return "degraded"
+
+
+async def test_a_plain_function_that_returns_an_awaitable_is_awaited(app: Mainspring) -> None:
+    @functools.wraps(check_bank)
+    def traced() -> Any:
+        return check_bank()
+
+    app.health.check("bank", lambda: asyncio.wait_for(check_bank(), 5))
+    app.health.check("traced", traced)
+
+    assert [(await found(app, name)).summary for name in ("bank", "traced")] == ["it returned 'degraded'"] * 2
+
+
+async def test_an_awaitable_of_a_plain_function_has_the_same_timeout(app: Mainspring) -> None:
+    app.health.check("bank", lambda: asyncio.Event().wait(), timeout="10ms")
+
+    assert [(await found(app, "bank")).summary for _ in range(2)] == ["no result within 10ms"] * 2
+
+
+async def test_a_coroutine_that_comes_too_late_is_closed(app: Mainspring) -> None:
+    go_on, late = threading.Event(), check_bank()
+
+    def hang() -> Any:
+        go_on.wait(30)
+        return late
+
+    app.health.check("bank", hang, timeout="10ms")
+    await found(app, "bank")
+    go_on.set()
+
+    async with asyncio.timeout(10):
+        while inspect.getcoroutinestate(late) != inspect.CORO_CLOSED:
+            await asyncio.sleep(0.005)
 
 
 async def test_a_check_that_is_degraded_degrades_all_and_breaks_no_other(app: Mainspring) -> None:

@@ -9,16 +9,17 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import cast, get_args
+from typing import cast
+
+import msgspec
 
 from mainspring.app.blocking import in_loop
 from mainspring.app.names import check_group
 from mainspring.app.options import length
 from mainspring.model.errors import BadOption, BadSignature, Conflict
-from mainspring.model.health import Check, HealthLimits, Status
+from mainspring.model.health import ORDER, Check, HealthLimits, Status
 from mainspring.model.interrupts import is_interrupt
-from mainspring.model.redaction import redacted
-from mainspring.model.text import described, repr_of
+from mainspring.model.text import described, repr_of, text_of
 from mainspring.timing.duration import Duration, spell
 
 Result = bool | Status | Check | None
@@ -107,7 +108,7 @@ def _function(name: str, function: object) -> CheckFunction:
 async def run(checks: Sequence[CustomCheck]) -> list[Check]:
     """Run them concurrently. Never raises for what is broken: the result names it."""
     if not in_loop():  # as in a blocking test: nothing may wait
-        return [_result(each, await _awaited(each.function)) for each in checks]
+        return [_result(each, await _awaited(_called(each.function))) for each in checks]
     running = [asyncio.ensure_future(_timed(each)) for each in checks]
     try:
         return list(await asyncio.gather(*running))
@@ -127,45 +128,44 @@ async def _timed(check: CustomCheck) -> Check:
     try:
         await asyncio.wait([call.outcome], timeout=check.timeout.total_seconds())
     finally:
-        if not call.outcome.done():
-            call.abandon()
+        if not (ended := call.outcome.done()):
+            call.outcome.cancel()  # a thread cannot be asked to end
             check.running.append(call.is_running)
     seconds = time.monotonic() - begun
-    found = _made(check, "unhealthy", limit) if call.is_running() else _result(check, call.outcome.result())
+    found = _result(check, call.outcome.result()) if ended else _made(check, "unhealthy", limit)
     return replace(found, seconds=seconds)
 
 
 class _Call:
-    """One call: of a coroutine function on this loop, of a plain one in a thread of its own, which may never end."""
+    """One call: of a plain function in a thread of its own, which may never end; what is awaited, on this loop."""
 
     def __init__(self, function: CheckFunction) -> None:
         self._thread: threading.Thread | None = None
         self._loop = asyncio.get_running_loop()
-        self.outcome: asyncio.Future[_Outcome]
-        if _is_async(function):
-            self.outcome = asyncio.ensure_future(_awaited(function))
-        else:
-            self.outcome = self._loop.create_future()
-            self._thread = threading.Thread(target=self._work, args=[function], name="mainspring-health", daemon=True)
-            self._thread.start()
-
-    def abandon(self) -> None:
-        """Ask it to end. A thread cannot be asked."""
-        if self._thread is None:
-            self.outcome.cancel()
+        self.outcome: asyncio.Task[_Outcome] = asyncio.ensure_future(self._run(function))
 
     def is_running(self) -> bool:
         """Return whether it has not ended."""
-        if self.outcome.done():
-            return False
-        return not self._loop.is_closed() if self._thread is None else self._thread.is_alive()
+        if self._thread is not None and self._thread.is_alive():
+            return True
+        return not self.outcome.done() and not self._loop.is_closed()
 
-    def _work(self, function: CheckFunction) -> None:
+    async def _run(self, function: CheckFunction) -> _Outcome:
+        if _is_async(function):
+            return await _awaited(_called(function))
+        returned: asyncio.Future[_Outcome] = self._loop.create_future()
+        self._thread = threading.Thread(
+            target=self._work, args=[function, returned], name="mainspring-health", daemon=True
+        )
+        self._thread.start()
+        return await _awaited(await returned)
+
+    def _work(self, function: CheckFunction, returned: asyncio.Future[_Outcome]) -> None:
         outcome = _called(function)
         try:
-            self._loop.call_soon_threadsafe(_resolve, self.outcome, outcome)
-        except RuntimeError:
-            return  # the loop is closed: nothing waits for the result any more
+            self._loop.call_soon_threadsafe(_resolve, returned, outcome)
+        except RuntimeError:  # the loop is closed: nothing waits for the result any more
+            _close(outcome.result)
 
 
 def _is_async(function: Callable[[], object]) -> bool:
@@ -182,8 +182,16 @@ class _Outcome:
 
 
 def _resolve(future: asyncio.Future[_Outcome], outcome: _Outcome) -> None:
-    if not future.done():
+    if future.done():
+        _close(outcome.result)
+    else:
         future.set_result(outcome)
+
+
+def _close(result: object) -> None:
+    """Let go of a coroutine that nothing awaits, without Python's warning."""
+    if inspect.iscoroutine(result):
+        result.close()
 
 
 def _called(function: CheckFunction) -> _Outcome:
@@ -195,8 +203,8 @@ def _called(function: CheckFunction) -> _Outcome:
         return _Outcome(error=error)
 
 
-async def _awaited(function: CheckFunction) -> _Outcome:
-    called = _called(function)
+async def _awaited(called: _Outcome) -> _Outcome:
+    """Return the outcome of a call; if it returned an awaitable, as a decorator may, of that."""
     if not inspect.isawaitable(called.result):
         return called
     try:
@@ -212,21 +220,40 @@ async def _awaited(function: CheckFunction) -> _Outcome:
 
 def _result(check: CustomCheck, outcome: _Outcome) -> Check:
     if outcome.error is not None:
-        return _made(check, "unhealthy", redacted(described(outcome.error)))
+        return _made(check, "unhealthy", described(outcome.error))
     match outcome.result:
         case None | True:
             return _made(check, "healthy", "ok")
         case False:
             return _made(check, "unhealthy", "it returned False")
         case Check() as found:
-            return replace(found, name=check.name, tags=check.tags)
-        case str() as status if status in get_args(Status):
+            return _own(check, found)
+        case str() as status if status in ORDER:
             return _made(check, cast("Status", status), "" if status == "healthy" else f"it returned {status!r}")
         case other:
-            if inspect.iscoroutine(other):
-                other.close()
+            _close(other)
             allowed = "None, True, False, 'healthy', 'degraded', 'unhealthy' or a Check"
             return _made(check, "unhealthy", f"it returned {repr_of(other, _LONGEST_VALUE)}: return {allowed}")
+
+
+def _own(check: CustomCheck, found: Check) -> Check:
+    """Return the result that a function made itself, if it is one that can be shown."""
+    status, summary, data = found.status, found.summary, found.data
+    if not isinstance(status, str) or status not in ORDER:
+        return _wrong(check, f"status={repr_of(status, _LONGEST_VALUE)}: write 'healthy', 'degraded' or 'unhealthy'")
+    if not isinstance(summary, str):
+        return _wrong(check, f"summary={repr_of(summary, _LONGEST_VALUE)}: write text")
+    try:
+        values = msgspec.json.decode(msgspec.json.encode(data))
+    except Exception as error:  # noqa: BLE001 - a value's own methods may raise anything
+        return _wrong(check, f"data that is not JSON ({described(error)}): write text, numbers, lists and dicts")
+    if not isinstance(values, dict):
+        return _wrong(check, f"data={repr_of(data, _LONGEST_VALUE)}: write a dict")
+    return Check(check.name, status, text_of(summary), values, tags=check.tags)
+
+
+def _wrong(check: CustomCheck, what: str) -> Check:
+    return _made(check, "unhealthy", f"it returned a Check with {what}")
 
 
 def _made(check: CustomCheck, status: Status, summary: str) -> Check:
