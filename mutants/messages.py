@@ -44,6 +44,27 @@ MUTANTS: list[Mutant] = [
         for database, folder, any in (("PostgreSQL", "postgres", "passed_over.any"), ("SQLite", "sqlite", "any"))
     ),
     Mutant(
+        "an instance whose number JSON has not is stored",
+        file="app/message/catalogue.py",
+        was='kind in self.floats and b"null" not in body',
+        becomes="kind in self.floats",
+        caught_by="tests/unit/app/test_validating.py::test_an_instance_whose_nan_json_cannot_hold_is_refused",
+    ),
+    Mutant(
+        "a model is not read by the names that it was stored by",
+        file="storage/codec/types.py",
+        was='    return {"by_alias": True, "by_name": True}\n',
+        becomes="    return {}\n",
+        caught_by="tests/unit/codec/test_models.py",
+    ),
+    Mutant(
+        "a field is read by the alias of another",
+        file="storage/codec/types.py",
+        was="        alias != name and alias in _fields(each)\n",
+        becomes="        alias != name and alias not in name\n",
+        caught_by="tests/unit/codec/test_models.py",
+    ),
+    Mutant(
         "what was handled is listed again by its kept run",
         file="storage/portable/sql/search.sql",
         was="r.status <> 'done'",

@@ -1,6 +1,8 @@
 """What is published to a known type is checked where it is published, and where it is edited."""
 
-from collections.abc import AsyncIterator, Mapping
+import math
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
@@ -31,8 +33,24 @@ class Parcel(pydantic.BaseModel):
     labels: list[str] = []
 
 
+class Keyed(pydantic.BaseModel):
+    id: int
+
+    @pydantic.field_validator("id")
+    @classmethod
+    def look_up(cls, value: int) -> int:
+        raise KeyError("boom")
+
+
 class Note(TypedDict):
     text: str
+
+
+def taking(kind: Any) -> Callable[[Any], Awaitable[None]]:
+    async def take(payload: Any) -> None: ...
+
+    take.__annotations__["payload"] = kind
+    return take
 
 
 @pytest.fixture
@@ -58,6 +76,9 @@ async def app() -> AsyncIterator[Mainspring]:
     @app.consumer("objects")
     async def take_object(payload: Mapping[str, Any]) -> None: ...
 
+    for topic, kind in {"dicts": dict, "numbered": dict[int, Any], "keyed": Keyed}.items():
+        app.consumer(topic, group=f"of_{topic}")(taking(kind))
+
     @app.consumer("bells")
     async def ring(ctx: Context) -> None: ...
 
@@ -76,6 +97,12 @@ WRONG: list[tuple[str, Any, str]] = [
     ("parcels", {"weight": "x", "labels": [1]}, "parcels: $.weight: input should be a valid number"),
     ("parcels", {"weight": 1, "labels": [1]}, "parcels: $.labels[0]: input should be a valid string"),
     ("notes", {"text": 7}, "notes: $.text: expected str, got int"),
+    ("objects", 7, "objects: $: expected object, got int. It must be collections.abc.Mapping[str, typing.Any]"),
+    ("dicts", [1], "dicts: $: expected object, got array. It must be dict"),
+    ("dicts", None, "dicts: $: expected object, got null. It must be dict"),
+    ("dicts", b"{}", "dicts: $: expected a value, got bytes. It must be dict"),
+    ("numbered", {"x": 1}, "numbered: key in $: expected int, got str. It must be dict[int, typing.Any]"),
+    ("keyed", {"id": 1}, "keyed: $: KeyError: 'boom' (test_validating.py:"),
 ]
 FITTING: list[tuple[str, Any]] = [
     ("orders.placed", {"id": 1, "total": 7, "more": "is ignored"}),
@@ -87,7 +114,11 @@ FITTING: list[tuple[str, Any]] = [
     ("notes", None),
     ("notes", {"text": "hello"}),
     ("anything", {"id": "x"}),
-    ("objects", 7),
+    ("objects", {}),
+    ("objects", Label("Oslo")),
+    ("objects", {7: "its key is text in JSON"}),
+    ("dicts", {"text": "hello"}),
+    ("dicts", OrderedDict(text="hello")),
     ("bells", 7),
     ("nobody.listens", object.__name__),
 ]
@@ -119,6 +150,14 @@ async def test_an_instance_of_the_type_is_not_read_again(app: Mainspring) -> Non
 
     assert (await app.publish("labels.due", odd)).status == "stored"
     assert (await app.publish(Order(1, "seven"))).status == "stored"  # type: ignore[arg-type]
+
+
+async def test_an_instance_whose_nan_json_cannot_hold_is_refused(app: Mainspring) -> None:
+    with pytest.raises(BadPayload, match=r"orders\.placed: \$\.total: expected float, got null"):
+        await app.publish(Order(1, math.nan))
+    with pytest.raises(BadPayload, match=r"parcels: \$\.weight: input should be a valid number"):
+        await app.publish("parcels", Parcel(weight=math.inf))
+    await app.publish(Order(1, math.nan), validate=False)
 
 
 async def test_what_is_sent_must_fit_the_consumer_whatever_its_topic_is(app: Mainspring) -> None:

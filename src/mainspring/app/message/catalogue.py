@@ -25,7 +25,8 @@ from mainspring.storage.patterns import is_wild
 
 _MOST_VERSIONS = 10_000
 _RAW = (bytes, bytearray, memoryview)
-_ANYTHING = (Any, object, dict, Mapping, MutableMapping, bytes, None)
+_ANYTHING = (Any, object, bytes, None)
+_MAPPINGS = (dict, Mapping, MutableMapping)
 
 
 class MessageType:
@@ -75,6 +76,12 @@ class PayloadType:
     decode: Decode
     instances: frozenset[type]
     """Classes whose instances fit as they are."""
+    floats: frozenset[type] = frozenset()
+    """Classes whose instances fit as they are unless a NaN in them was written as null."""
+
+    def trusts(self, kind: type, body: bytes) -> bool:
+        """Return whether a payload that was made of an instance of this class is not read again."""
+        return kind in self.instances or (kind in self.floats and b"null" not in body)
 
     def check(self, topic: str, body: bytes, content_type: str) -> None:
         """Raise BadPayload unless this payload can be read so. One of a newer version is left to newer code."""
@@ -85,6 +92,8 @@ class PayloadType:
         except Unreadable as error:
             reason = "$: expected a value, got bytes" if content_type == BYTES else codec.misfits(error)
             raise BadPayload(topic, codec.spelled(self.annotation), reason or str(error)) from error
+        except Exception as error:  # of a validator: pydantic passes on all but ValueError and AssertionError
+            raise BadPayload(topic, codec.spelled(self.annotation), f"$: {codec.located(error)}") from error
 
 
 class Catalogue:
@@ -208,13 +217,14 @@ class Catalogue:
                 self.of_topic[topic] = _distinct(self._heard[topic].values())
 
     def _checked(self, annotation: Any, decode: Decode) -> tuple[PayloadType, ...]:
-        """Return what payloads of this annotation must be; nothing if they may be anything, or any object."""
-        origin, parts = get_origin(annotation), get_args(annotation)
-        is_mapping = isinstance(origin, type) and issubclass(origin, Mapping)
-        if annotation in _ANYTHING or (is_mapping and parts[-1] in (Any, object)):
+        """Return what payloads of this annotation must be; nothing if they may be anything."""
+        if annotation in _ANYTHING:
             return ()
+        if _takes_any_object(annotation):
+            return (PayloadType(annotation, decode, frozenset((dict,))),)
         classes = frozenset(each for each in _members(annotation) if isinstance(each, type) and not _is_builtin(each))
-        return (PayloadType(annotation, decode, classes),)
+        floats = frozenset(filter(codec.has_floats, classes))
+        return (PayloadType(annotation, decode, classes - floats, floats),)
 
     def needed(self, annotation: Any) -> list[str]:
         """Describe what this annotation needs of the catalogue; nothing for plain JSON."""
@@ -288,6 +298,14 @@ def _members(annotation: Any) -> Iterator[Any]:
             yield from _members(each)
     else:
         yield annotation
+
+
+def _takes_any_object(annotation: Any) -> bool:
+    """Return whether every dict fits: JSON has text for all keys."""
+    if (get_origin(annotation) or annotation) not in _MAPPINGS:
+        return False
+    keys, values = get_args(annotation) or (Any, Any)
+    return keys in (str, Any, object) and values in (Any, object)
 
 
 def _distinct(found: Iterable[PayloadType]) -> tuple[PayloadType, ...]:

@@ -12,7 +12,7 @@ from mainspring.storage.codec.contract import (
 )
 from mainspring.storage.codec.decoder import Codecs, Step, Upcaster, Versions, decoder
 from mainspring.storage.codec.formats import JsonCodec, MsgpackCodec, encode, json_reader
-from mainspring.storage.codec.types import DEPTH, located, misfits, spelled
+from mainspring.storage.codec.types import DEPTH, has_floats, located, misfits, spelled
 
 __all__ = [
     "BYTES",
@@ -29,6 +29,7 @@ __all__ = [
     "check_content_type",
     "decoder",
     "encode",
+    "has_floats",
     "json_reader",
     "located",
     "misfits",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
@@ -19,6 +19,8 @@ DEPTH: Final = 64
 """How deeply a payload may nest: readers recurse, so the publisher checks."""
 UNFIT = (TypeError, ValueError, RecursionError, OverflowError)
 """What an encoder raises for a value that it cannot write."""
+_BY_NAME: Final = (2, 11)
+"""The version of pydantic from which on fields are read by name and by alias on request."""
 _AT: Final = " - at `"
 _PAYLOADS: Final = "a dataclass, msgspec.Struct, pydantic model, TypedDict, dict, list or scalar"
 
@@ -40,33 +42,125 @@ def mentions_pydantic(annotation: Any) -> bool:
 
 def model_json(value: Any) -> bytes:
     """A model as the JSON it writes itself."""
-    if hasattr(value, "model_dump_json"):
+    kind = type(value)
+    if _is_overridden(kind, "model_dump_json"):
         text: str = value.model_dump_json()
         return text.encode()
-    payload: bytes = type(value).__pydantic_serializer__.to_json(value)
+    payload: bytes = kind.__pydantic_serializer__.to_json(value, **_writing(kind))
     return payload
 
 
 def model_values(value: Any) -> Any:
     """A model as the dicts, lists and scalars that its JSON stands for."""
-    return type(value).__pydantic_serializer__.to_python(value, mode="json")
+    kind = type(value)
+    return kind.__pydantic_serializer__.to_python(value, mode="json", **_writing(kind))
 
 
 def model_reader(annotation: Any) -> Read:
     """What reads JSON as an annotation that mentions a model."""
+    by = _reading(annotation)
+    read: Read
     if hasattr(annotation, "model_validate_json"):
-        read: Read = annotation.model_validate_json
-        return read
+        read = annotation.model_validate_json
+        return partial(read, **by) if by and not _is_overridden(annotation, "model_validate_json") else read
     # It is loaded: the annotation was made with it.
-    adapted: Read = sys.modules["pydantic"].TypeAdapter(annotation).validate_json
-    return adapted
+    read = sys.modules["pydantic"].TypeAdapter(annotation).validate_json
+    return partial(read, **by) if by else read
 
 
 def into_model(kind: Any, value: Any) -> Any:
     """Read plain values as a model that stands inside of something else."""
     if is_pydantic(kind):
-        return kind.__pydantic_validator__.validate_python(value)
+        return kind.__pydantic_validator__.validate_python(value, **_reading_of(kind))
     raise NotImplementedError  # tells msgspec to report itself what does not fit
+
+
+@lru_cache(maxsize=1024)
+def _writing(kind: Any) -> Mapping[str, bool]:
+    """How a model is written so that it can be read again: as it would by default, wherever that can be."""
+    models = tuple(_models(kind))
+    computed = [each for each in models if each.__pydantic_decorators__.computed_fields]
+    # Others than its own consumers may read the computed fields; a model that forbids unknown ones cannot.
+    kept = computed and not any(_configured(each).get("extra") == "forbid" for each in computed)
+    return ({} if kept else {"round_trip": True}) | ({"by_alias": True} if _is_ambiguous(models) else {})
+
+
+def _reading(annotation: Any) -> Mapping[str, bool]:
+    """How an annotation with models is read: by the names of fields, as they are written, and by their aliases."""
+    models = tuple(_models(annotation))
+    if not any(map(_aliases, models)) or _is_ambiguous(models) or _pydantic_version() < _BY_NAME:
+        return {}
+    return {"by_alias": True, "by_name": True}
+
+
+_reading_of = lru_cache(maxsize=1024)(_reading)  # of classes: an annotation need not be hashable
+
+
+def _models(annotation: Any, seen: set[Any] | None = None) -> Iterator[Any]:
+    """Yield the models in an annotation, and those in their fields."""
+    seen = set() if seen is None else seen
+    if isinstance(annotation, type) and is_pydantic(annotation) and annotation not in seen:
+        seen.add(annotation)
+        yield annotation
+        for each in _fields(annotation).values():
+            yield from _models(each.annotation, seen)
+    for each in get_args(annotation):
+        yield from _models(each, seen)
+
+
+def _fields(kind: Any) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = getattr(kind, "__pydantic_fields__", {})
+    return found
+
+
+def _aliases(kind: Any) -> dict[str, set[str]]:
+    """The names that a model reads its fields by, of each that has others than its own."""
+    return {name: found for name, each in _fields(kind).items() if (found := set(_heads(each.validation_alias)))}
+
+
+def _heads(alias: Any) -> Iterator[str]:
+    if isinstance(alias, str):
+        yield alias
+    elif alias is not None:  # AliasChoices, or an AliasPath, whose first step is a name
+        for each in getattr(alias, "choices", None) or alias.path[:1]:
+            yield from _heads(each)
+
+
+def _is_ambiguous(models: Iterable[Any]) -> bool:
+    """Whether an alias is the name of another field: what is written by name would be read as that."""
+    return any(
+        alias != name and alias in _fields(each)
+        for each in models
+        for name, found in _aliases(each).items()
+        for alias in found
+    )
+
+
+def _configured(kind: Any) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = getattr(kind, "model_config", None) or getattr(kind, "__pydantic_config__", None) or {}
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _is_overridden(kind: Any, method: str) -> bool:
+    """Whether the class of a model has a method of its own for this: then that decides."""
+    own = getattr(kind, method, None)
+    usual = getattr(sys.modules["pydantic"].BaseModel, method)
+    return own is not None and getattr(own, "__func__", own) is not getattr(usual, "__func__", usual)
+
+
+def _pydantic_version() -> tuple[int, ...]:
+    return tuple(int(each) for each in sys.modules["pydantic"].VERSION.split(".")[:2])
+
+
+def has_floats(kind: Any) -> bool:
+    """Whether a value of this type may hold a NaN, which JSON has not: it is written as null."""
+    if is_pydantic(kind):
+        return True
+    try:
+        return any(isinstance(each, shapes.FloatType) for each in _shapes(shapes.type_info(kind)))
+    except (TypeError, NameError):  # only a codec of the user's own can write it
+        return False
 
 
 def spelled(annotation: Any) -> str:
@@ -90,20 +184,24 @@ def strict_reader(build: Callable[..., Any], annotation: Any) -> Read:
     return read
 
 
-def _custom(shape: object, seen: set[int] | None = None) -> Iterator[type]:
+def _custom(shape: object) -> Iterator[type]:
+    found = (each.cls for each in _shapes(shape) if isinstance(each, shapes.CustomType))
+    return (each for each in found if each is not object)
+
+
+def _shapes(shape: object, seen: set[int] | None = None) -> Iterator[object]:
+    """Yield a shape and those within it."""
     seen = set() if seen is None else seen
     if id(shape) in seen:
         return
     seen.add(id(shape))
-    if isinstance(shape, shapes.CustomType):
-        if shape.cls is not object:
-            yield shape.cls
-    elif isinstance(shape, shapes.Type | shapes.Field):
+    if isinstance(shape, shapes.Type | shapes.Field):
+        yield shape
         for name in shape.__struct_fields__:
-            yield from _custom(getattr(shape, name), seen)
+            yield from _shapes(getattr(shape, name), seen)
     elif isinstance(shape, tuple):
         for each in shape:
-            yield from _custom(each, seen)
+            yield from _shapes(each, seen)
 
 
 def too_deep() -> Unencodable:
