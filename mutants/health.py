@@ -120,6 +120,13 @@ MUTANTS: list[Mutant] = [
         caught_by="tests/dashboard/test_health.py::test_a_database_without_a_schema_is_unhealthy",
     ),
     Mutant(
+        "a paused group takes the whole app out of service",
+        file="app/observe/checks.py",
+        was="_grade(total - sum(held.values()), limits), ",
+        becomes="_grade(total, limits), ",
+        caught_by="tests/unit/app/test_health.py",
+    ),
+    Mutant(
         "a check that returns an unknown status breaks all others",
         file="app/observe/custom_checks.py",
         was="    if not isinstance(status, str) or status not in ORDER:\n",

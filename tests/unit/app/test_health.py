@@ -184,6 +184,28 @@ async def test_only_what_is_overdue_is_counted_as_overdue(app: Mainspring, late:
     assert overdue.summary == f"{late} ready for longer than 5m"
 
 
+@pytest.mark.parametrize(
+    ("paused", "going", "status"), [(9, 0, "degraded"), (2, 0, "healthy"), (9, 4, "degraded"), (9, 5, "unhealthy")]
+)
+async def test_what_waits_in_a_paused_group_degrades_at_most_and_is_named(
+    app: Mainspring, paused: int, going: int, status: str
+) -> None:
+    app.consumer("b", group="totals")(print)
+    await app.declare()
+    await app.groups.pause("receipts")
+    await app.publish_many([("a", 1)] * paused + [("b", 1)] * going)
+    await advance(app, timedelta(minutes=6))
+
+    health = await app.health(HealthLimits(overdue=(2, 4), backlog=(2, 4)))
+
+    found = {each.name: each for each in health.checks if each.name in ("overdue", "backlog")}
+    assert {name: each.status for name, each in found.items()} == dict.fromkeys(found, status)
+    # Once enough is overdue to be unhealthy, no more is counted.
+    for each in found.values() if status != "unhealthy" else [found["backlog"]]:
+        assert f"{paused} of them paused (receipts {paused}): see `mainspring groups list`" in each.summary
+        assert each.data["paused"] == {"receipts": paused}
+
+
 @pytest.mark.parametrize(("late", "fresh", "counted"), [(3, 0, 3), (0, 3, 0), (1, 3, 1), (9, 0, 9), (4, 9, 1)])
 async def test_counting_what_is_overdue_is_bounded(
     app: Mainspring, monkeypatch: pytest.MonkeyPatch, late: int, fresh: int, counted: int

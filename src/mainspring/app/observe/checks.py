@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -134,12 +134,14 @@ class StorageChecks:
         most = max(limits.backlog[1], *(each or 0 for each in limits.dead))
         tally = await ledger.tally(most + 1)
         counts = tally.groups
-        overdue = await _overdue(ledger, tally, counts, limits)
-        new = await ledger.buried(_NEW, _PAGE * _PAGES)
         roster = self._roster = await ledger.roster()
+        paused = {each.name for each in roster.groups if each.paused_at is not None}
+        overdue = await _overdue(ledger, tally, paused, limits)
+        new = await ledger.buried(_NEW, _PAGE * _PAGES)
+        late = f"ready for longer than {spell(limits.overdue_after)}"
         return [
-            _measure("backlog", sum(each.ready for each in counts), limits.backlog, "ready"),
-            _measure("overdue", overdue, limits.overdue, f"ready for longer than {spell(limits.overdue_after)}"),
+            _waiting("backlog", {each.group: each.ready for each in counts}, paused, limits.backlog, "ready"),
+            _waiting("overdue", overdue, paused, limits.overdue, late),
             _measure("lapsed", sum(each.lapsed for each in counts), (limits.lapsed, None), "claims lapsed"),
             _dead(new, sum(each.dead for each in counts), limits),
             _alive(roster, limits),
@@ -184,12 +186,17 @@ def _damaged(missing: Sequence[LostObject]) -> list[Check]:
 
 def _dead(new: Mapping[str, int], total: int, limits: HealthLimits) -> Check:
     count = sum(new.values())
-    groups = ", ".join(f"{group} {many:,}" for group, many in sorted(new.items(), key=lambda each: -each[1])[:_SHOWN])
-    named = f" ({groups}{', …' if len(new) > _SHOWN else ''})" if new else ""
+    named = f" ({_named(new)})" if new else ""
     status = worst((_grade(count, limits.new_dead), _grade(total, limits.dead)))
     hint = "" if status == "healthy" else ": see `mainspring dead causes`"
     data = {"new": count, "groups": dict(new), "count": total, "limits": {"new": limits.new_dead, "all": limits.dead}}
     return Check("dead", status, f"{count:,} new in the last hour{named}, {total:,} in all{hint}", data)
+
+
+def _named(counts: Mapping[str, int]) -> str:
+    """Return groups with their counts, the largest first."""
+    largest = sorted(counts.items(), key=lambda each: -each[1])[:_SHOWN]
+    return ", ".join(f"{group} {many:,}" for group, many in largest) + (", …" if len(counts) > _SHOWN else "")
 
 
 def _clock(ahead: timedelta) -> Iterator[Check]:
@@ -220,6 +227,18 @@ def _measure(name: str, count: int, limits: tuple[int, int | None], what: str) -
     return Check(name, _grade(count, limits), f"{count:,} {what}", {"count": count, "limits": limits})
 
 
+def _waiting(name: str, ready: Mapping[str, int], paused: Collection[str], limits: tuple[int, int], what: str) -> Check:
+    """Check how much waits. What waits in a paused group does so on purpose: it degrades at most."""
+    total = sum(ready.values())
+    held = {group: count for group, count in sorted(ready.items()) if count and group in paused}
+    found = _measure(name, total, limits, what)
+    if not held:
+        return found
+    status = worst((_grade(total - sum(held.values()), limits), _grade(total, (limits[0], None))))
+    of_them = f"{sum(held.values()):,} of them paused ({_named(held)}): see `mainspring groups list`"
+    return replace(found, status=status, summary=f"{found.summary}, {of_them}", data={**found.data, "paused": held})
+
+
 def _grade(count: int, limits: tuple[int, int | None]) -> Status:
     degraded, unhealthy = limits
     if unhealthy is not None and count > unhealthy:
@@ -227,15 +246,16 @@ def _grade(count: int, limits: tuple[int, int | None]) -> Status:
     return "degraded" if count > degraded else "healthy"
 
 
-async def _overdue(ledger: Ledger, tally: Tally, counts: Sequence[Counts], limits: HealthLimits) -> int:
+async def _overdue(ledger: Ledger, tally: Tally, paused: Collection[str], limits: HealthLimits) -> dict[str, int]:
+    """Count by group, those that are not paused first, until it is enough to be unhealthy."""
     since = tally.now - limits.overdue_after
-    late = [each for each in counts if each.oldest_ready_at is not None and each.oldest_ready_at < since]
-    total = 0
-    for each in late:
-        total += await _overdue_in(ledger, each, since)
-        if total > limits.overdue[1]:
+    late = [each for each in tally.groups if each.oldest_ready_at is not None and each.oldest_ready_at < since]
+    found: dict[str, int] = {}
+    for each in sorted(late, key=lambda each: each.group in paused):
+        found[each.group] = await _overdue_in(ledger, each, since)
+        if sum(found.values()) > limits.overdue[1]:
             break
-    return total
+    return found
 
 
 async def _overdue_in(ledger: Ledger, counts: Counts, since: datetime) -> int:
