@@ -44,6 +44,13 @@ MUTANTS: list[Mutant] = [
         for database, folder, any in (("PostgreSQL", "postgres", "passed_over.any"), ("SQLite", "sqlite", "any"))
     ),
     Mutant(
+        "what a schedule sends is not checked",
+        file="app/message/envelope.py",
+        was="            each.check(topic, body, content_type, remedy)\n",
+        becomes="            pass\n",
+        caught_by="tests/unit/app/test_validating.py::test_what_a_schedule_sends_must_fit_too",
+    ),
+    Mutant(
         "an instance whose number JSON has not is stored",
         file="app/message/catalogue.py",
         was='kind in self.floats and b"null" not in body',

@@ -108,10 +108,12 @@ class Unencodable(Rejected):
 class BadPayload(Rejected):
     """The payload does not fit the type that its topic, or its consumer, is known to have."""
 
-    def __init__(self, topic: str, kind: str, reason: str) -> None:
+    def __init__(
+        self, topic: str, kind: str, reason: str, remedy: str = "change the payload, or pass validate=False"
+    ) -> None:
         self.topic = topic
         self.kind = kind
-        super().__init__(f"{topic}: {reason}. It must be {kind}: change the payload, or pass validate=False")
+        super().__init__(f"{topic}: {reason}. It must be {kind}: {remedy}")
 
 
 class Backlogged(MainspringError):

@@ -120,14 +120,18 @@ def test_a_consumer_above_what_recurs_would_lose_its_options() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "count, without payload=…: the payload is not int: Expected `int`, got `null`"),
-        ({"payload": "7"}, "count, payload='7': the payload is not int: Expected `int`, got `str`"),
+        (
+            {},
+            r"^count: \$: expected int, got null\. It must be int: give @app\.recurring of .*count another payload=…$",
+        ),
+        ({"payload": "7"}, r"^count: \$: expected int, got str\. It must be int"),
+        ({"payload": "7", "topic": "counts"}, r"^counts: \$: expected int, got str\. It must be int"),
     ],
 )
 def test_a_payload_that_its_handler_could_not_read_is_told_at_once(options: dict[str, Any], message: str) -> None:
     app = Mainspring("memory://")
 
-    with pytest.raises(errors.BadOption, match=message):
+    with pytest.raises(errors.BadPayload, match=message):
 
         @app.recurring("0 9 * * *", **options)
         async def count(number: int) -> None: ...

@@ -120,7 +120,6 @@ async def test_every_option_is_stored_by_put_and_alter_and_configuration(
         ({"then": "nobody"}, "'nobody' is no consumer of this app"),
         ({"then": {"group": "mailer"}}, r"then=\{'group': 'mailer'\} must be \{'consumer': 'mail', 'payload': …\}"),
         ({"failed": (print, 7)}, "is no consumer of this app: pass the function"),
-        ({"then": ("mailer", 7)}, "then=mailer, payload=7: the payload is not"),
         ({"only_if": "idle"}, "only_if='idle' is no condition"),
         ({"only_if": lambda: True}, "belongs to @app.recurring"),
     ],

@@ -75,14 +75,6 @@ def view(app: Mainspring, name: str = "report") -> ScheduleView:
         (lambda s: s.backfill("reprot", NOON - HOUR, NOON), NEAR),
         (lambda s: s.between("reprot", NOON - HOUR, NOON), NEAR),
         (lambda s: s.pause("far"), r"^there is no schedule 'far'\. `mainspring schedules list` shows all$"),
-        (
-            lambda s: s.put("x", every("1h"), "mailer", 7),
-            "the schedule 'x' of .*mail, payload=7: the payload is not str",
-        ),
-        (
-            lambda s: s.once("x", NOON + HOUR, "mailer", []),
-            r"the schedule 'x' of .*mail, payload=\[\]: the payload is not",
-        ),
     ],
 )
 def test_what_cannot_be_meant_is_told_and_changes_nothing(

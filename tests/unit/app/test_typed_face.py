@@ -43,13 +43,13 @@ async def test_sending_takes_what_the_handler_takes() -> None:
         assert_type(await bare.send(key="k"), Receipt)
 
         await typed.send("text", validate=False)  # type: ignore[arg-type]
-        await plain.send(3)  # type: ignore[arg-type]
+        await plain.send(3, validate=False)  # type: ignore[arg-type]
         await bare.send(3)  # type: ignore[arg-type]
 
 
 async def test_an_option_that_is_not_there_is_seen_by_the_checker_and_by_the_call() -> None:
     with pytest.raises(BadOption, match=r"publish\(…\) has no option 'dealy'"):
-        await app.publish("a", 1, dealy="5m")  # type: ignore[call-arg]
+        await app.publish("a", {}, dealy="5m")  # type: ignore[call-arg]
     with pytest.raises(BadOption, match=r"typed\.send\(…\) has no option 'dealy'"):
         await typed.send(OrderPlaced(1), dealy="5m")  # type: ignore[call-arg]
     with pytest.raises(BadOption, match="has no option 'grase'"):

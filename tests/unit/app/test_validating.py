@@ -4,15 +4,17 @@ import math
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
 import msgspec
 import pydantic
 import pytest
 
-from mainspring import NO_RETRY, Context, Mainspring
+from mainspring import NO_RETRY, Context, Mainspring, every
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.message.envelope import MISSING
+from mainspring.app.schedule.schedules import Schedules
 from mainspring.model.errors import BadOption, BadPayload
 from tests.unit.app.test_desk import bury
 
@@ -247,6 +249,42 @@ async def test_a_version_that_is_not_known_here_is_left_to_newer_code() -> None:
     draft = app._envelope.draft({"lines": []}, MISSING, topic="orders.placed", instead_of="application/json; version=3")
 
     assert draft.content_type == "application/json; version=3"
+
+
+SCHEDULED: list[tuple[Callable[[Schedules], Awaitable[Any]], str]] = [
+    (lambda s: s.put("x", every("1h"), "print_label", {"city": 7}), "x: {}: change the payload of the schedule 'x'"),
+    (
+        lambda s: s.put("x", every("1h"), topic="labels.due", payload={"city": 7}),
+        "labels.due: {}: change the payload of the schedule 'x'",
+    ),
+    (
+        lambda s: s.once("x", datetime.now(UTC) + timedelta(hours=1), "print_label", {"city": 7}),
+        "x: {}: change the payload of the schedule 'x'",
+    ),
+    (
+        lambda s: s.alter("hourly", then=("print_label", {"city": 7})),
+        "labels.due: {}: write then=('print_label', payload)",
+    ),
+    (lambda s: s.trigger("hourly", payload={"city": 7}), "hourly: {}: trigger 'hourly' with another payload"),
+    (lambda s: s.trigger("published", payload={"city": 7}), "labels.due: {}: trigger 'published' with another payload"),
+]
+
+
+@pytest.mark.parametrize(("call", "says"), SCHEDULED)
+async def test_what_a_schedule_sends_must_fit_too(
+    app: Mainspring, call: Callable[[Schedules], Awaitable[Any]], says: str
+) -> None:
+    await app.schedules.put("hourly", every("1h"), "print_label", {"city": "Oslo"})
+    await app.schedules.put("published", every("1h"), topic="labels.due", payload={"city": "Oslo"})
+    before = await app.schedules.list()
+
+    with pytest.raises(BadPayload) as refused:
+        await call(app.schedules)
+
+    assert str(refused.value) == says.format("$.city: expected str, got int. It must be Label")
+    assert await app.schedules.list() == before
+    assert await app.messages.list("any") == []
+    await app.schedules.trigger("hourly", payload=Label("Bergen"))
 
 
 async def test_validate_is_yes_or_no(app: Mainspring) -> None:

@@ -83,7 +83,7 @@ class PayloadType:
         """Return whether a payload that was made of an instance of this class is not read again."""
         return kind in self.instances or (kind in self.floats and b"null" not in body)
 
-    def check(self, topic: str, body: bytes, content_type: str) -> None:
+    def check(self, topic: str, body: bytes, content_type: str, *remedy: str) -> None:
         """Raise BadPayload unless this payload can be read so. One of a newer version is left to newer code."""
         try:
             self.decode(body, content_type)
@@ -91,9 +91,9 @@ class PayloadType:
             return
         except Unreadable as error:
             reason = "$: expected a value, got bytes" if content_type == BYTES else codec.misfits(error)
-            raise BadPayload(topic, codec.spelled(self.annotation), reason or str(error)) from error
+            raise BadPayload(topic, codec.spelled(self.annotation), reason or str(error), *remedy) from error
         except Exception as error:  # of a validator: pydantic passes on all but ValueError and AssertionError
-            raise BadPayload(topic, codec.spelled(self.annotation), f"$: {codec.located(error)}") from error
+            raise BadPayload(topic, codec.spelled(self.annotation), f"$: {codec.located(error)}", *remedy) from error
 
 
 class Catalogue:

@@ -155,6 +155,13 @@ class Envelope:
             raise PayloadTooLarge(topic, len(body), self._limit)
         return body, content_type
 
+    def fitting(self, value: object, topic: str, group: str | None, remedy: str) -> tuple[bytes, str]:
+        """Encode a payload that is published later, to this group or to the topic's. Raises BadPayload."""
+        body, content_type = self.encode(value, topic)
+        for each in self._of_topic.get(topic, ()) if group is None else self._expected(group, topic):
+            each.check(topic, body, content_type, remedy)
+        return body, content_type
+
     def identity(self, given: object = None) -> UUID:
         """Return the given id, or a new one."""
         if given is None:

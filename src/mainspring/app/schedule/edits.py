@@ -14,7 +14,7 @@ from mainspring.app.options import choice, closest, given, refuse_unknown
 from mainspring.app.schedule.occurrence import OCCURRENCE, OPTIONS, OccurrenceReader, target
 from mainspring.app.schedule.recurring import Recurrences
 from mainspring.app.schedule.timing import check_has_occurrences, read_timing
-from mainspring.model.errors import BadOption, Misuse
+from mainspring.model.errors import BadOption, BadPayload, Misuse
 from mainspring.model.schedule import NEVER, ONCE, Note, Occurrence, Schedule, Timesheet
 from mainspring.model.worker import Declarer
 from mainspring.runtime.schedules.decisions import followed, message
@@ -38,7 +38,7 @@ class ScheduleEdit:
     """As stored."""
     rewrite: RowRewrite
     note: Note
-    problem: Misuse | None = field(default=None, init=False)
+    problem: Misuse | BadPayload | None = field(default=None, init=False)
 
     def how(self, _name: str, row: Schedule | None, now: datetime) -> Schedule | None:
         """See ``model.schedule.Rewrite``."""
@@ -46,7 +46,7 @@ class ScheduleEdit:
             return self.rewrite(row, now)
         except CannotPlan as error:
             self.problem = BadOption(str(error))
-        except Misuse as error:
+        except (Misuse, BadPayload) as error:
             self.problem = error
         return row
 
@@ -236,7 +236,8 @@ class ScheduleEdits:
         plan = self.plan(name, sheet, holidays=(), workdays=())  # on any day
         draft = message(plan, name, None, self._envelope.identity(), manual=True)
         if payload is not MISSING:
-            body, content_type = self._envelope.encode(payload, draft.topic)
+            remedy = f"trigger {name!r} with another payload"
+            body, content_type = self._envelope.fitting(payload, draft.topic, draft.group, remedy)
             draft = replace(draft, payload=body, content_type=content_type)
         return followed(plan, draft)
 
@@ -291,7 +292,8 @@ class ScheduleEdits:
         if (consumer is None) == (topic is None):
             raise BadOption(f"the schedule {name!r} needs a consumer, or topic=…, and not both")
         if topic is not None:
-            return target("publish", topic, None, *self._envelope.encode(payload, check_topic(topic)))
+            remedy = f"change the payload of the schedule {name!r}"
+            return target("publish", topic, None, *self._envelope.fitting(payload, check_topic(topic), None, remedy))
         return self._occurrences.target(name, consumer, payload)
 
 

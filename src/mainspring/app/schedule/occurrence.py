@@ -10,13 +10,12 @@ from uuid import UUID
 
 from mainspring.app.config import time_limit
 from mainspring.app.consume.batch import lone
-from mainspring.app.consume.consumer import Registration
 from mainspring.app.consume.consumers import Consumers
 from mainspring.app.message.envelope import MISSING, Addressed, Envelope, PriorityName, priority
 from mainspring.app.names import check_headers, check_name
 from mainspring.app.options import choice, given
 from mainspring.app.schedule.timing import TimingOptions
-from mainspring.model.errors import BadOption, Unreadable
+from mainspring.model.errors import BadOption
 from mainspring.model.message import Priority
 from mainspring.model.schedule import OWN_RETRY, QUEUE_EMPTY, UNLIMITED, DeadLetters, Mode
 from mainspring.timing.backoff import RetryPolicy, Spec, read_policy, write_policy
@@ -90,9 +89,9 @@ class OccurrenceReader:
     def target(self, name: str, consumer: object, payload: object) -> dict[str, Any]:
         """Return the plan fields of a schedule of one consumer."""
         registration = self._consumers.find(consumer)
-        body, content_type = self._envelope.encode(lone(registration, payload), name)
-        check_payload(body, content_type, registration, f"the schedule {name!r} of {registration.name}", payload)
-        return target("direct", name, registration.group, body, content_type)
+        remedy = f"change the payload of the schedule {name!r}"
+        encoded = self._envelope.fitting(lone(registration, payload), name, registration.group, remedy)
+        return target("direct", name, registration.group, *encoded)
 
     def _following(self, value: object, option: str) -> dict[str, Any] | None:
         if value == "":
@@ -100,10 +99,11 @@ class OccurrenceReader:
         consumer, payload = _addressed(value, option)
         registration = self._consumers.find(consumer)
         sent = None if payload is MISSING else payload
-        body, content_type = self._envelope.encode(lone(registration, sent), registration.topic)
-        what = f"{option}={registration.group}"
-        check_payload(body, content_type, registration, what, payload)
-        written = target("direct", registration.topic, registration.group, body, content_type)
+        topic, group = registration.topic, registration.group
+        remedy = f"write {option}=({group!r}, payload)"
+        written = target(
+            "direct", topic, group, *self._envelope.fitting(lone(registration, sent), topic, group, remedy)
+        )
         return {name: value for name, value in written.items() if name != "mode"}
 
 
@@ -111,17 +111,6 @@ def target(mode: Mode, topic: str, group: str | None, body: bytes, content_type:
     """Return the plan fields of a schedule's target: one consumer's group, or every group of a topic."""
     payload = b64encode(body).decode()
     return {"mode": mode, "topic": topic, "group": group, "payload": payload, "content_type": content_type}
-
-
-def check_payload(body: bytes, content_type: str, registration: Registration, what: str, payload: object) -> None:
-    """Raise BadOption, naming ``what`` and the payload, if the consumer cannot read it."""
-    if registration.decode is None:
-        return
-    try:
-        registration.decode(body, content_type)
-    except Unreadable as error:
-        shown = "without payload=…" if payload is MISSING else f"{payload=!r}"
-        raise BadOption(f"{what}, {shown}: {error}") from error
 
 
 def read_retry(value: object) -> Spec:

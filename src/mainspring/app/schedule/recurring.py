@@ -12,7 +12,7 @@ from typing import Any, cast, get_args
 from mainspring.app.config import Options
 from mainspring.app.consume.consumer import Registration
 from mainspring.app.consume.consumers import ConsumerOptions, Consumers
-from mainspring.app.message.envelope import MISSING, Envelope
+from mainspring.app.message.envelope import Envelope
 from mainspring.app.names import check_schedule, check_topic, is_reloaded
 from mainspring.app.options import Setting, choice, closest, flag, nearest, refuse_unknown
 from mainspring.app.schedule.occurrence import (
@@ -20,11 +20,10 @@ from mainspring.app.schedule.occurrence import (
     OPTIONS,
     OccurrenceOptions,
     OccurrenceReader,
-    check_payload,
     target,
 )
 from mainspring.app.schedule.timing import TimingOptions, check_has_occurrences, read_timing
-from mainspring.model.errors import BadOption, Conflict
+from mainspring.model.errors import BadOption, BadPayload, Conflict
 from mainspring.model.schedule import MISFIRE_AFTER, Layer, Mode
 from mainspring.runtime.schedules.declarations import Declared
 from mainspring.runtime.schedules.plan import Code, read_plan
@@ -115,10 +114,10 @@ class Recurrences:
         fields, code = read_timing(rhythm, options)
         mode = _mode(options)
         topic = self.topics(options)[0] if mode == "publish" else name
-        body, content_type = self._envelope.encode(options.get("payload"), topic)
-        what = f"@app.recurring of {registration.name}"
-        check_payload(body, content_type, registration, what, options.get("payload", MISSING))
-        aim = target(mode, topic, registration.group, body, content_type)
+        only = registration.group if mode == "direct" else None
+        remedy = f"give @app.recurring of {registration.name} another payload=…"
+        encoded = self._envelope.fitting(options.get("payload"), topic, only, remedy)
+        aim = target(mode, topic, registration.group, *encoded)
         own = {name: options.get(name) for name in (*OCCURRENCE, "only_if") if shares or name not in SHARED}
         definition = {**self.defaults, **fields, **aim, **self._occurrences.read(own, aim)}
         plan = read_plan(definition, code)
@@ -160,7 +159,7 @@ class Recurrences:
             if (setting := self.setting(name)) is not None:
                 try:
                     found[name] = replace(each, overrides=self._read(setting.value, each))
-                except (BadOption, CronError, ImportError) as error:
+                except (BadOption, BadPayload, CronError, ImportError) as error:
                     ignored.append(Ignored(setting.source, name, _on_one_line(error)))
         known = {spelled for name in found for spelled in (name, _variable(name))}
         unknown = [(key, setting.source) for key, setting in self._settings.items() if key not in known]
