@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from mainspring.app.mainspring import Mainspring
-from mainspring.app.observe.health import LIVE, READY
+from mainspring.app.observe.custom_checks import LIVE, READY
 from mainspring.app.schedule.view import ScheduleView
 from mainspring.model.health import Health, HealthLimits
 from mainspring.model.measures import MeasuresView, Window

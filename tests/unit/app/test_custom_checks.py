@@ -255,7 +255,21 @@ async def test_tags_choose_the_checks_and_the_built_in_ones_are_for_ready(app: M
     assert {"plain", "ready", "live", "storage"} <= names(everything)
     assert names(ready) & {"plain", "ready", "live", "storage"} == {"ready", "storage"}
     assert (names(live), names(payments)) == ({"live"}, {"ready"})
-    assert names(await app.health(tags=[])) == set()
+
+
+async def test_a_tag_that_no_check_has_is_told_apart_from_all_being_well(app: Mainspring) -> None:
+    app.health.check("stripe", lambda: None, tags=["payments"])
+
+    with pytest.raises(errors.BadOption) as told:
+        await app.health(tags=["ready", "payment"])
+    with pytest.raises(errors.BadOption, match=r"tags=\[\] chooses no health check: leave it out for all"):
+        await app.health(tags=[])
+
+    assert str(told.value) == (
+        "tags has 'payment', and no health check here does. Did you mean 'payments'? Known: 'live', 'payments', 'ready'"
+    )
+    live = await app.health(tags=["live"])
+    assert (live.status, live.checks) == ("healthy", ())
 
 
 @pytest.mark.parametrize(

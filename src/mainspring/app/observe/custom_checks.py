@@ -15,13 +15,17 @@ import msgspec
 
 from mainspring.app.blocking import in_loop
 from mainspring.app.names import check_group
-from mainspring.app.options import length
+from mainspring.app.options import closest, length
 from mainspring.model.errors import BadOption, BadSignature, Conflict
 from mainspring.model.health import ORDER, Check, HealthLimits, Status
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.text import described, repr_of, text_of
 from mainspring.timing.duration import Duration, spell
 
+READY = "ready"
+"""The tag of the built-in checks, and of those that decide whether this process receives traffic."""
+LIVE = "live"
+"""The tag of checks that decide whether this process is to be restarted; no built-in one has it."""
 Result = bool | Status | Check | None
 """None and True are healthy, False is unhealthy."""
 CheckFunction = Callable[[], Result | Awaitable[Result]]
@@ -64,7 +68,14 @@ class CustomChecks:
         self._checks[named] = CustomCheck(named, _function(named, function), limit, tagged)
 
     def chosen(self, tags: Collection[str] | None) -> list[CustomCheck]:
-        """Return the checks with one of these tags; None: all."""
+        """Return the checks with one of these tags; None: all. Raises BadOption for a tag that no check has."""
+        known = {READY, LIVE, *(tag for each in self._checks.values() for tag in each.tags)}
+        for tag in () if tags is None else tags:
+            if tag not in known:
+                tagged = ", ".join(map(repr, sorted(known)))
+                raise BadOption(
+                    f"tags has {tag!r}, and no health check here does.{closest(tag, known)} Known: {tagged}"
+                )
         return [each for each in self._checks.values() if tags is None or not set(tags).isdisjoint(each.tags)]
 
 

@@ -11,10 +11,10 @@ from mainspring.app.blocking import Face, blocking, in_loop
 from mainspring.app.connection import Connection
 from mainspring.app.observe import custom_checks
 from mainspring.app.observe.checks import StorageChecks, failed, of_process
-from mainspring.app.observe.custom_checks import CheckFunction, CustomChecks, read_tags
+from mainspring.app.observe.custom_checks import READY, CheckFunction, CustomChecks, read_tags
 from mainspring.app.observe.schedule_checks import ScheduleChecks
 from mainspring.app.storages import Address
-from mainspring.model.errors import StorageError
+from mainspring.model.errors import BadOption, StorageError
 from mainspring.model.health import Check, Health, HealthLimits, health_of
 from mainspring.model.lease import LeaseTrouble
 from mainspring.storage.contract import Storage
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from mainspring.runtime.worker import Worker
 
 F = TypeVar("F", bound=CheckFunction)
-READY = "ready"
-"""The tag of the built-in checks, and of those that decide whether this process receives traffic."""
-LIVE = "live"
-"""The tag of checks that decide whether this process is to be restarted; no built-in one has it."""
 
 
 class Examiner:
@@ -100,10 +96,14 @@ class AppHealth:
     async def __call__(self, limits: HealthLimits | None = None, *, tags: Iterable[str] | None = None) -> Health:
         """Whether all is well. Changes nothing, answers within ten seconds, never raises for what is broken.
 
-        With ``tags`` only checks that have one of them; the built-in ones have the tag ``ready``.
+        With ``tags`` only checks that have one of them; the built-in ones have the tag ``ready``. Raises BadOption for
+        a tag that no check has, except ``live``: without a check, nothing asks for a restart.
         """
         begun = time.monotonic()
-        checks = await self._examiner.run(limits, None if tags is None else read_tags(tags))
+        chosen = None if tags is None else read_tags(tags)
+        if chosen == ():
+            raise BadOption("tags=[] chooses no health check: leave it out for all, or write ['ready']")
+        checks = await self._examiner.run(limits, chosen)
         return health_of(checks, time.monotonic() - begun)
 
     @overload
