@@ -6,6 +6,27 @@ from mutants.mutant import Mutant
 
 MUTANTS: list[Mutant] = [
     Mutant(
+        "a payload that was cut is masked as text",
+        file="model/masking.py",
+        was="value, read, is_whole = _read(text)",
+        becomes="value, read, is_whole = json.loads(text), len(text), True",
+        caught_by="tests/unit/model/test_masking.py",
+    ),
+    Mutant(
+        "the value of an object that was cut is shown although its name may follow",
+        file="model/masking.py",
+        was="return isinstance(value, Unfinished) and self.hides_anything",
+        becomes="return False",
+        caught_by="tests/unit/model/test_masking.py",
+    ),
+    Mutant(
+        "a password that was cut before its @ is shown",
+        file="model/masking.py",
+        was="len(string) if unsure is None else unsure.start()",
+        becomes="len(string)",
+        caught_by="tests/unit/model/test_masking.py",
+    ),
+    Mutant(
         "a preview quotes the secret of a payload",
         file="dashboard/responses.py",
         was="return redaction.preview(value)",

@@ -35,7 +35,9 @@ async def _lengthen(app: Mainspring) -> None:
     zone, by = "America/Argentina/Buenos_Aires", "operator-with-a-long-name@warehouse.example.com"
     await app.schedules.put(LONG, "*/15 8-18 * * mon-fri", "ship", {"parcel": 1}, timezone=zone, by=by)
     await app.publish("warehouse.inventory.recounted", {"text": "x" * 300}, key=f"customer:4711:{LONG}", delay="1h")
-    await app.leases.acquire("warehouses.inventory.of.all.regions", "5m", holder="import-worker-7f9c4d.warehouse.internal")
+    await app.leases.acquire(
+        "warehouses.inventory.of.all.regions", "5m", holder="import-worker-7f9c4d.warehouse.internal"
+    )
     text = "connection to payment-gateway.internal.example.com:8443 was refused after 30 seconds"
     await app.publish("orders.placed", {"order": 7, "fail": text}, key="order:7")
 

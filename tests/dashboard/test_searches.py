@@ -115,3 +115,26 @@ async def test_lists_show_payloads_without_their_secrets(scene: Scene) -> None:
     assert SECRET not in "".join(pages)
     assert newest[1]["preview"] == '{"fields":[{"value":"•••","name":"password"}],"iban":"DE00"}'
     assert newest[0]["preview"].startswith('{"pad":"xxx')
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"card number": SECRET},
+        {"card.number": SECRET},
+        {"fields": [{"value": SECRET, "name": "password"}]},
+        {"fields": [{"name": "password", "type": "text", "value": SECRET}]},
+        {"note": "password=x", "card number": SECRET},
+    ],
+    ids=repr,
+)
+async def test_a_long_payload_is_masked_in_lists_as_on_its_page(scene: Scene, payload: dict[str, object]) -> None:
+    receipt = await scene.app.publish("orders.placed", {**payload, "pad": "x" * 400}, delay="1h")
+
+    async with scene.viewer() as client:
+        listed = (await client.get("/api/messages", params={"limit": 1})).json()["rows"][0]
+        page = (await client.get(f"/api/messages/{receipt.id}")).text
+
+    assert SECRET not in page
+    assert SECRET[:4] not in listed["preview"]
+    assert listed["preview"].endswith("x…")

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from mainspring.model.errors import BadOption
+from mainspring.model.masking import DEEPEST, LONGEST, Masking
 from mainspring.model.redaction import masked, named_values, private_keys, without_users
 
 MASK = "•••"
@@ -44,22 +43,20 @@ REDACTED: tuple[str, ...] = (
 """The names that are masked by default, ignoring case and separators. ``*`` matches anything; a name without one
 matches as a whole, or as one word: ``customer_ssn``."""
 
-_DEEPEST = 200
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SEPARATORS = re.compile(r"[^a-z0-9*]")
-_LONGEST = 200
-"""The maximum length of a name that is examined."""
-_NAMING = ("name", "key", "header", "field")
-"""Fields that name another field, whose value is beside them."""
 
 
-class Redaction:
+class Redaction(Masking):
     """Masks values by the names of their fields, in payloads, headers and text, before they are sent."""
+
+    mask = MASK
 
     def __init__(self, names: Iterable[str] = REDACTED) -> None:
         if isinstance(names, str):
             raise BadOption(f"redact={names!r} is one name: write a list of names, as in [*REDACTED, {names!r}]")
         self._names = tuple(names)
+        self.hides_anything = bool(self._names)
         plain = {_plain(each) for each in self._names}
         if any(not each.strip("*") for each in plain):
             raise BadOption("redact= has an empty name: write names of fields, such as 'iban' or '*email*'")
@@ -73,11 +70,11 @@ class Redaction:
 
     def __bool__(self) -> bool:
         """Return whether anything is masked."""
-        return bool(self._names)
+        return self.hides_anything
 
     def hides(self, name: str) -> bool:
         """Return whether a field of this name is masked."""
-        name = name[:_LONGEST]
+        name = name[:LONGEST]
         known = self._known.get(name)
         if known is None:
             known = self._hides(name)
@@ -85,38 +82,17 @@ class Redaction:
                 self._known[name] = known
         return known
 
-    def value(self, value: Any, depth: int = 0) -> Any:
-        """Return the value with its secrets masked."""
-        if depth > _DEEPEST:
-            return "…"
-        match value:
-            case dict():
-                named = any(self._tells_of_hidden(value.get(each)) for each in _NAMING)
-                return {
-                    key: MASK if self._names_hidden(key) or (named and key == "value") else self.value(each, depth + 1)
-                    for key, each in value.items()
-                }
-            case [first, _] if self._tells_of_hidden(first):
-                return [first, MASK]
-            case list() | tuple():
-                return [self.value(each, depth + 1) for each in value]
-            case str():
-                return self.text(value) if any(sign in value for sign in (":", "=", "-----")) else value
-            case _:
-                return value
+    def may_quote(self, text: str) -> bool:
+        """Return whether text within a value is searched for secrets."""
+        return any(sign in text for sign in (":", "=", "-----"))
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers with their secrets masked."""
         return {name: MASK if self.hides(name) else self.text(value) for name, value in headers.items()}
 
     def preview(self, text: str) -> str:
-        """Return the beginning of a payload with its secrets masked: as a value if it is all of the payload."""
-        try:
-            value = msgspec.json.decode(text)
-        except (msgspec.MsgspecError, RecursionError, ValueError):
-            return self.text(text)
-        masked = self.value(value)
-        return text if masked == value else msgspec.json.encode(masked).decode()
+        """Return the beginning of a payload with its secrets masked: nothing that is masked in the payload is shown."""
+        return f"{self.head(text[:-1])}…" if text.endswith("…") else self.head(text)
 
     def text(self, text: str) -> str:
         """Mask the values of fields that text quotes, as errors do, and passwords in URLs."""
@@ -124,19 +100,6 @@ class Redaction:
             text = masked(text, private_keys(text), MASK)
             text = masked(text, named_values(text, self.hides), MASK)
         return without_users(text, MASK)
-
-    def _tells_of_hidden(self, value: object) -> bool:
-        """Return whether a value is the name of a masked field, and not a sentence that contains it."""
-        return isinstance(value, str | bytes) and len(value[:_LONGEST].split()) == 1 and self._names_hidden(value)
-
-    def _names_hidden(self, value: object) -> bool:
-        match value:
-            case str():
-                return self.hides(value)
-            case bytes():
-                return self.hides(value[:_LONGEST].decode("utf-8", "replace"))
-            case _:
-                return False
 
     def _hides(self, name: str) -> bool:
         if not self._names:
@@ -151,7 +114,7 @@ class Redaction:
 
 def masked_at(value: Any, where: str = "payload", depth: int = 0) -> str | None:
     """Return where a value sent by a client contains a mask, or None."""
-    if depth > _DEEPEST:
+    if depth > DEEPEST:
         return None
     match value:
         case str():

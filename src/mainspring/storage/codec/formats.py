@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from mainspring.model.errors import Unreadable
-from mainspring.model.redaction import redacted
+from mainspring.model.masking import Secrets
 from mainspring.storage.codec.contract import BYTES, JSON, Read
 from mainspring.storage.codec.types import (
     DEPTH,
@@ -179,7 +179,7 @@ def preview(head: bytes, content_type: str, size: int) -> str:
     if text is None:
         return f"({size:,} bytes)"
     # Masked before it is cut: a cut name of a secret would not be recognised.
-    text = redacted(text)
+    text = _SECRETS.head(text)
     is_whole = size <= len(head) and len(text) <= PREVIEW
     return text if is_whole else f"{text[: PREVIEW - 1]}…"
 
@@ -196,6 +196,7 @@ def _text(head: bytes, content_type: str, size: int) -> str | None:
     return None if "\x00" in text else text
 
 
+_SECRETS = Secrets()
 _JSON = msgspec.json.Encoder(enc_hook=_json_inside)
 _ANY_JSON = msgspec.json.Decoder()
 _MSGPACK = msgspec.msgpack.Encoder(enc_hook=_values_inside)
