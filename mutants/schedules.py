@@ -7,6 +7,27 @@ from mutants.mutant import Mutant
 _DECLARED = "tests/contract/test_declared_schedules.py"
 
 MUTANTS: list[Mutant] = [
+    Mutant(
+        "a schedule that must be new redefines the one that is there",
+        file="app/schedule/edits.py",
+        was='return _edit(name, _first(name, rewrite) if new else rewrite, by, "put"',
+        becomes='return _edit(name, rewrite, by, "put"',
+        caught_by="tests/dashboard/test_engines.py",
+    ),
+    Mutant(
+        "a dashboard of a database creates schedules of an app that no worker has",
+        file="dashboard/route.py",
+        was="if self.services.database_only:",
+        becomes="if False:",
+        caught_by="tests/dashboard/test_schedules.py",
+    ),
+    Mutant(
+        "a request to move cursors that names no place moves them to the start",
+        file="dashboard/api/fanouts.py",
+        was="if (to is None) != params.to_start:",
+        becomes="if False:",
+        caught_by="tests/dashboard/test_acting.py",
+    ),
     # --- when it is due --------------------------------------------------------------------------------------
     Mutant(
         "a time that comes twice in autumn fires twice",

@@ -1,12 +1,12 @@
 """What operators do, done: with its effect, and with their name in the audit."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from tests.dashboard.scene import MASK_FREE, Scene, at_work, opened
+from tests.dashboard.scene import MASK_FREE, Scene, at_work, opened, until
 from tests.dashboard.wishes import NO_SUCH, RECEIVED, open_join
 
 BY = "operator (dashboard)"
@@ -409,3 +409,26 @@ async def test_the_inbox_is_listed_and_what_is_stuck_in_it_is_released(scene: Sc
     assert unknown.status_code == 404
     assert (first, again) == ({"released": True}, {"released": False})
     assert (BY, "inbox release") in [line[:2] for line in await scene.actions()]
+
+
+async def test_cursors_of_a_fan_out_move_only_to_where_the_request_says(scene: Scene) -> None:
+    async def are_done() -> bool:
+        shards = await scene.app.fanouts.cursors("mail.sync", "inbox")
+        return len(shards) == 2 and all(each.completed for each in shards)
+
+    async with scene.app.worker():
+        await scene.app.fanouts.run("mail.sync", "inbox")
+        await until(are_done)
+    work = {"topic": "mail.sync", "work": "inbox"}
+    before = await scene.app.fanouts.cursors("mail.sync", "inbox")
+
+    for wish in (work, {**work, "to": None}, {**work, "to": "2026-11-01T00:00:00Z", "to_start": True}):
+        said = await _publisher(scene, "/api/fanouts/seek", wish, 422)
+        assert said["error"]["message"] == "give to, a time such as 2026-11-01T02:00:00Z, or to_start, and not both"
+    assert await scene.app.fanouts.cursors("mail.sync", "inbox") == before
+
+    moved = await _publisher(scene, "/api/fanouts/seek", {**work, "to": "2026-11-01T02:00:00"})
+    shards = await scene.app.fanouts.cursors("mail.sync", "inbox")
+    assert (moved["moved"], {each.completed for each in shards}) == (2, {datetime(2026, 11, 1, 2, tzinfo=UTC)})
+    await _publisher(scene, "/api/fanouts/seek", {**work, "to_start": True})
+    assert {each.completed for each in await scene.app.fanouts.cursors("mail.sync", "inbox")} == {None}

@@ -1,5 +1,6 @@
 """The dashboard on every database: each screen answers, and what operators do is done and noted."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,30 @@ async def test_what_operators_do_is_done_and_noted(url: str) -> None:
 
 async def test_what_operators_do_is_done_and_noted_on_postgresql(postgres_url: str, postgres_schema: str) -> None:
     await _what_operators_do_is_done_and_noted(postgres_url, postgres_schema)
+
+
+async def test_of_two_who_create_one_schedule_at_once_one_is_refused(url: str) -> None:
+    await _of_two_who_create_one_schedule_at_once_one_is_refused(url)
+
+
+async def test_of_two_who_create_one_schedule_at_once_one_is_refused_on_postgresql(
+    postgres_url: str, postgres_schema: str
+) -> None:
+    await _of_two_who_create_one_schedule_at_once_one_is_refused(postgres_url, postgres_schema)
+
+
+async def _of_two_who_create_one_schedule_at_once_one_is_refused(url: str, schema: str | None = None) -> None:
+    async with opened(url, schema=schema) as scene, scene.operator() as client:
+        for kind in ({"rhythm": "every 1h"}, {"at": "2040-01-31T09:00:00Z"}):
+            for turn in range(5):
+                name = f"{next(iter(kind))}{turn}"
+                wishes = [{"name": name, "consumer": "ship", "payload": {"by": each}, **kind} for each in "ab"]
+                answers = await asyncio.gather(*(client.post("/api/schedules/create", json=wish) for wish in wishes))
+                assert sorted(each.status_code for each in answers) == [204, 409]
+                run = await scene.app.messages.get((await scene.app.schedules.trigger(name)).id)
+                winner = "a" if answers[0].status_code == 204 else "b"
+                assert run is not None
+                assert run.payload == f'{{"by":"{winner}"}}'.encode()
 
 
 async def _every_screen_answers(url: str, schema: str | None = None) -> None:

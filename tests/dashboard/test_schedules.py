@@ -101,6 +101,23 @@ async def test_a_schedule_that_is_there_is_not_replaced_by_a_new_one(scene: Scen
     assert await scene.app.schedules.get("weekly") == before
 
 
+async def test_a_dashboard_of_a_database_creates_and_freezes_nothing() -> None:
+    async with opened(database_only=True) as scene:
+        before = await scene.actions(), await scene.app.schedules.list()
+        wishes = {
+            "create": {"name": "s1", "rhythm": "every 1s", "topic": "orders.placed"},
+            "freeze": {"reason": "stop all"},
+            "thaw": {},
+        }
+        for call, wish in wishes.items():
+            answer = await _changed(scene, f"/api/schedules/{call}", wish, 409)
+            assert answer["error"]["message"].endswith("mainspring dashboard --app MODULE:APP")
+        async with scene.operator() as client:
+            assert (await client.get("/api/session")).json()["database_only"] is True
+
+        assert (await scene.actions(), await scene.app.schedules.list()) == before
+
+
 async def test_every_field_of_when_a_schedule_is_due_is_altered_and_reset(scene: Scene) -> None:
     wish = {
         "name": "weekly",

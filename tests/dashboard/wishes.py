@@ -82,7 +82,7 @@ _BODIES: dict[str, Mapping[str, Any]] = {
     "/api/leases/release": {"name": "nightly", "reason": "stuck"},
     "/api/fanouts/edit": {"topic": "mail.sync", "work": "inbox", "every": "2h"},
     "/api/fanouts/reset": {"topic": "mail.sync", "work": "inbox"},
-    "/api/fanouts/seek": {"topic": "mail.sync", "work": "inbox"},
+    "/api/fanouts/seek": {"topic": "mail.sync", "work": "inbox", "to_start": True},
     "/api/fanouts/run": {"topic": "mail.sync", "work": "inbox"},
     "/api/workers/drain": {"reason": "deploy"},
     "/api/workers/resume": {},

@@ -85,6 +85,7 @@ def dashboard(
         hosts=allow_host if here or allow_host else None,
         root_path=root_path,
         trust_proxy=trust_proxy,
+        database_only=target.spec is None,
     )
     server = Server(served, lifespan=True, closing=served.end_streams)
     server.started_up = lambda: say(text)

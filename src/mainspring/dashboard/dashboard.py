@@ -160,6 +160,7 @@ class Dashboard:
         trust_proxy: bool = False,
         secret: str | None = None,
         limits: HealthLimits | None = None,
+        database_only: bool = False,
     ) -> None:
         """Create it, without opening or connecting anything.
 
@@ -168,7 +169,8 @@ class Dashboard:
         None. ``redact`` are the names of fields whose values are masked. ``hosts`` are the host names to accept, beside
         those of this machine. ``root_path`` is the prefix that a proxy strips. ``trust_proxy`` trusts X-Forwarded-Host,
         -Proto, -For and -Prefix. ``secret`` is part of the keys of logins [MAINSPRING_DASHBOARD_SECRET]. ``limits`` are
-        the thresholds of health.
+        the thresholds of health. ``database_only`` is for an app that stands for its database alone, as with
+        ``mainspring dashboard --url``: what belongs to one application is rejected.
         """
         if tokens is not None and authenticate is not None:
             raise BadOption("tokens= and authenticate= are both given: omit one")
@@ -190,7 +192,9 @@ class Dashboard:
         self._live = Live()
         self._access_log = AccessLog(self._note)
         self._app = app
-        self._services = Services(app, self._gate, Redaction(redact), Bulks(), Readings(app, limits), self._access_log)
+        self._services = Services(
+            app, self._gate, Redaction(redact), Bulks(), Readings(app, limits), self._access_log, database_only
+        )
         self._watchable = Watchable(TABLE)
         self._router = Router(routes=[*self._paths()])
 

@@ -81,6 +81,8 @@ class Services:
     bulks: Bulks
     readings: Readings
     access_log: AccessLog
+    database_only: bool
+    """Whether the app has no name and no code: it is the database that a command was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,18 @@ class Call:
     @property
     def app(self) -> Mainspring:
         """The app of the dashboard."""
+        return self.services.app
+
+    @property
+    def named_app(self) -> Mainspring:
+        """The app, for what belongs to one: schedules that are created, and freezes. Raises Problem."""
+        if self.services.database_only:
+            raise Problem(
+                409,
+                "no_app",
+                "no application selected: schedules are created and frozen for one. Start the dashboard with it: "
+                "mainspring dashboard --app MODULE:APP",
+            )
         return self.services.app
 
     @property

@@ -59,13 +59,13 @@ class Masking(ABC):
             case list() | tuple():
                 return [self.value(each, depth + 1) for each in value]
             case str():
-                return self.text(value) if self.may_quote(value) else value
+                return self.quoted(value)
             case _:
                 return value
 
-    def may_quote(self, text: str) -> bool:
-        """Return whether text within a value is searched for secrets."""
-        return True
+    def quoted(self, text: str) -> str:
+        """Mask what a text within a value quotes."""
+        return self.text(text)
 
     def head(self, text: str) -> str:
         """Return the beginning of a payload without anything that is masked when all of it is read."""

@@ -43,6 +43,19 @@ def test_the_developer_is_an_operator_at_a_click(shell: Shell) -> None:
     assert (ended.code, ended.err) == (0, "")
 
 
+def test_a_dashboard_of_a_url_creates_and_freezes_no_schedules(shell: Shell) -> None:
+    shell("migrate", "--app", "shop:app")
+    with shell.started("dashboard", "--url", f"sqlite:///{shell.directory / 'shop.db'}", "--port", "0") as dashboard:
+        base, _, token = _address(line_with(dashboard, "as operator")).partition("/login#token=")
+        with httpx2.Client(base_url=base, headers={"Authorization": f"Bearer {token}"}) as client:
+            wish = {"name": "s1", "rhythm": "every 1s", "topic": "orders.placed"}
+            answers = [client.post("/api/schedules/create", json=wish), client.post("/api/schedules/freeze", json={})]
+        stop(dashboard)
+
+    assert [each.status_code for each in answers] == [409, 409]
+    assert "mainspring dashboard --app MODULE:APP" in answers[0].json()["error"]["message"]
+
+
 def test_every_run_has_a_token_of_its_own(shell: Shell) -> None:
     tokens = []
     for _ in range(2):

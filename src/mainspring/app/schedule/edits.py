@@ -14,7 +14,7 @@ from mainspring.app.options import choice, closest, given, refuse_unknown
 from mainspring.app.schedule.occurrence import OCCURRENCE, OPTIONS, OccurrenceReader, target
 from mainspring.app.schedule.recurring import Recurrences
 from mainspring.app.schedule.timing import check_has_occurrences, read_timing
-from mainspring.model.errors import BadOption, BadPayload, Misuse
+from mainspring.model.errors import BadOption, BadPayload, Conflict, Misuse
 from mainspring.model.schedule import NEVER, ONCE, Note, Occurrence, Schedule, Timesheet
 from mainspring.model.worker import Declarer
 from mainspring.runtime.schedules.decisions import followed, message
@@ -76,8 +76,10 @@ class ScheduleEdits:
         topic: str | None,
         by: str,
         options: Mapping[str, Any],
+        *,
+        new: bool = False,
     ) -> ScheduleEdit:
-        """Create a schedule, or redefine one made by ``put``."""
+        """Create a schedule, or redefine one made by ``put`` unless it must be new."""
         refuse_unknown(options, OPTIONS, "schedules.put(…)")
         if rhythm is None:
             raise BadOption("schedules.put(name, rhythm, …) needs a rhythm: '0 9 * * mon-fri' or every('90s')")
@@ -104,7 +106,7 @@ class ScheduleEdits:
             # A due occurrence that has not fired yet survives any change that keeps the times.
             return rescheduled(fresh, now) if row.next_at is None or changes_due_time(row, fresh) else fresh
 
-        return _edit(name, rewrite, by, "put", str(fields.get("rhythm", "")))
+        return _edit(name, _first(name, rewrite) if new else rewrite, by, "put", str(fields.get("rhythm", "")))
 
     def once(
         self,
@@ -115,8 +117,10 @@ class ScheduleEdits:
         past: Past,
         by: str,
         options: Mapping[str, Any],
+        *,
+        new: bool = False,
     ) -> ScheduleEdit:
-        """Create a schedule of one occurrence, or move one."""
+        """Create a schedule of one occurrence, or move one unless it must be new."""
         refuse_unknown(options, OCCURRENCE, "schedules.once(…)")
         choice(past, get_args(Past), "past")
         moment = instant(at, "at")
@@ -134,7 +138,7 @@ class ScheduleEdits:
             # Not planned: a past instant is due now.
             return replace(fresh, definition=definition, edits={}, base_at=now, next_at=moment)
 
-        return _edit(name, rewrite, by, "once", moment.isoformat())
+        return _edit(name, _first(name, rewrite) if new else rewrite, by, "once", moment.isoformat())
 
     def alter(
         self, name: str, rhythm: object, reset: Collection[str], by: str, options: Mapping[str, Any]
@@ -303,6 +307,17 @@ class NoSchedule(BadOption):
 
 def _edit(name: str, rewrite: RowRewrite, by: str, action: str, detail: str) -> ScheduleEdit:
     return ScheduleEdit(name, rewrite, Note(by, f"schedule {action}", detail))
+
+
+def _first(name: str, rewrite: RowRewrite) -> RowRewrite:
+    """Return the rewrite for a name that must be new: it is decided under the row's lock, of two at once for one."""
+
+    def create(row: Schedule | None, now: datetime) -> Schedule | None:
+        if row is not None:
+            raise Conflict(f"there is a schedule {name!r} already: edit that one, or choose another name")
+        return rewrite(row, now)
+
+    return create
 
 
 def _found(name: str, row: Schedule | None) -> Schedule:

@@ -154,16 +154,18 @@ class Schedules:
         payload: object = None,
         *,
         topic: str | None = None,
+        new: bool = False,
         by: str = "app",
         tx: Any = None,
         **options: Unpack[ScheduleOptions],
     ) -> ScheduleView:
-        """Create a schedule at run time, or redefine one made by ``put``.
+        """Create a schedule at run time, or redefine one made by ``put``; with ``new`` one that exists is a Conflict.
 
         Its occurrences go to ``consumer`` (the function, its class or its group's name), or to every group of
         ``topic``.
         """
-        return await self._shown(self._edits.put(name, rhythm, consumer, payload, topic, by, options), tx, "put")
+        edit = self._edits.put(name, rhythm, consumer, payload, topic, by, options, new=new)
+        return await self._shown(edit, tx, "put")
 
     async def once(
         self,
@@ -173,15 +175,18 @@ class Schedules:
         payload: object = None,
         *,
         past: Past = "raise",
+        new: bool = False,
         by: str = "app",
         tx: Any = None,
         **options: Unpack[OnceOptions],
     ) -> ScheduleView:
         """Run a consumer once at a given time, under a name to move, pause and delete it by.
 
-        Any consumer that this app has registered will do: the function, its class, or its name.
+        Any consumer that this app has registered will do: the function, its class, or its name. With ``new`` a
+        schedule of this name is a Conflict.
         """
-        return await self._shown(self._edits.once(name, at, consumer, payload, past, by, options), tx, "once")
+        edit = self._edits.once(name, at, consumer, payload, past, by, options, new=new)
+        return await self._shown(edit, tx, "once")
 
     async def alter(
         self,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
 from mainspring.app.fanout.coordinator import PlannedWindow
 from mainspring.app.fanout.fanouts import FanoutView
 from mainspring.dashboard.api.views import Rows, RowsPage
-from mainspring.dashboard.responses import shown
+from mainspring.dashboard.responses import Problem, shown
 from mainspring.dashboard.route import Call, Length, Name, Nothing, PageQuery, Params, Reason, Topic, get, length, post
 from mainspring.model.fanout import CursorView, FanoutPolicy, SeekResult
 
@@ -55,9 +55,12 @@ class EditFanout(ResetFanout, frozen=True):
 
 
 class SeekFanout(ResetFanout, frozen=True):
-    """A work, or one shard of it, whose cursor to move to a window; without one, to the start."""
+    """A work, or one shard of it, whose cursor to move: to a window, or to the start."""
 
     to: datetime | None = None
+    """The window to continue after; without an offset in UTC."""
+    to_start: bool = False
+    """As if nothing was ever completed."""
     reason: Reason = ""
 
 
@@ -108,8 +111,12 @@ async def reset(call: Call, params: ResetFanout) -> PolicyReset:
 
 async def seek(call: Call, params: SeekFanout) -> SeekResult:
     """Move the cursor of a shard, or of every shard of a work."""
+    to = params.to
+    if (to is None) != params.to_start:
+        raise Problem(422, "invalid", "give to, a time such as 2026-11-01T02:00:00Z, or to_start, and not both")
+    window = to.replace(tzinfo=UTC) if to is not None and to.tzinfo is None else to
     return await call.app.fanouts.seek(
-        params.topic, params.work, params.shard, to=params.to, reason=params.reason, by=call.by
+        params.topic, params.work, params.shard, to=window, reason=params.reason, by=call.by
     )
 
 

@@ -376,20 +376,17 @@ async def alter(call: Call, params: Alter) -> None:
 
 async def create(call: Call, params: Create) -> None:
     """Create a schedule. One of this name is not replaced, although the app's ``put`` would."""
-    schedules, options = call.app.schedules, params.options()
+    schedules, options = call.named_app.schedules, params.options()
     payload = given_payload(params.payload, params.payload_text)
     if (params.rhythm is None) == (params.at is None):
         raise Problem(422, "invalid", "give either a rhythm or at, the time of a single run")
-    if await schedules.get(params.name) is not None:
-        message = f"there is a schedule {params.name!r} already: edit that one, or choose another name"
-        raise Problem(409, "conflict", message)
     if params.rhythm is not None:
-        given = {**options, **payload, "topic": params.topic, "by": call.by}
+        given = {**options, **payload, "topic": params.topic, "by": call.by, "new": True}
         await schedules.put(params.name, params.rhythm, params.consumer, **given)
         return
     if params.at is None or params.consumer is None or params.topic is not None or not options.keys() <= OCCURRENCE:
         raise Problem(422, "invalid", "at takes a consumer, and neither a topic nor options of a rhythm")
-    given = {**options, **payload, "by": call.by}
+    given = {**options, **payload, "by": call.by, "new": True}
     await schedules.once(params.name, params.at, params.consumer, **given)
 
 
@@ -405,12 +402,12 @@ async def delete(call: Call, params: NamedSchedule) -> None:
 
 async def freeze(call: Call, params: Freeze) -> None:
     """Freeze all schedules of the app."""
-    await call.app.schedules.freeze(reason=params.reason, by=call.by)
+    await call.named_app.schedules.freeze(reason=params.reason, by=call.by)
 
 
 async def thaw(call: Call, _params: Nothing) -> Thawed:
     """Thaw all schedules of the app."""
-    return Thawed(await call.app.schedules.thaw(by=call.by))
+    return Thawed(await call.named_app.schedules.thaw(by=call.by))
 
 
 ROUTES = (

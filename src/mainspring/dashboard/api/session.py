@@ -28,6 +28,8 @@ class SessionView(Struct, frozen=True):
     search: bool
     """Whether payloads and errors may be searched: if anything is masked, only operators may."""
     now: datetime
+    database_only: bool
+    """Whether there is no application to create or freeze schedules for."""
 
 
 class Login(Params, frozen=True):
@@ -54,6 +56,7 @@ async def session(call: Call, _params: Nothing) -> SessionView:
         services.gate.has_login,
         access.role is not None and call.may_search,
         datetime.now(UTC),
+        services.database_only,
     )
 
 

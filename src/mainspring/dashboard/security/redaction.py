@@ -82,9 +82,9 @@ class Redaction(Masking):
                 self._known[name] = known
         return known
 
-    def may_quote(self, text: str) -> bool:
-        """Return whether text within a value is searched for secrets."""
-        return any(sign in text for sign in (":", "=", "-----"))
+    def quoted(self, text: str) -> str:
+        """Mask what a text within a value quotes; most texts have no sign of a name, and are searched no further."""
+        return self.text(text) if any(sign in text for sign in (":", "=", "-----")) else text
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers with their secrets masked."""

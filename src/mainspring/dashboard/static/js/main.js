@@ -27,6 +27,10 @@ const context = {
   get operates() {
     return this.me.role === "operator";
   },
+  /** Whether the user may create and freeze schedules, which is done for one application. */
+  get mayFreeze() {
+    return this.operates && !this.me.database_only;
+  },
 };
 
 let railWidth = 0;

@@ -19,11 +19,11 @@ export function schedules(place, { query, context, go }) {
 }
 
 function draw({ rows }, filter, context, go) {
-  const { operates } = context;
+  const { operates, mayFreeze } = context;
   const frozen = rows.find((row) => row.frozen_at);
   const found = filter.found(rows, (row) => `${row.name} ${row.description} ${row.rhythm} ${row.timezone} ${row.state}`);
   const freeze =
-    operates &&
+    mayFreeze &&
     (frozen
       ? button("Thaw", () => attempt(() => post("schedules/thaw"), "The schedules are thawed."))
       : rows.length > 0 && button("Freeze all", freezing));
@@ -33,7 +33,7 @@ function draw({ rows }, filter, context, go) {
     rows.length > 0 && filter.box("Find a schedule"),
     h("a", { class: "button", href: href("schedules/try") }, "Try an expression"),
     freeze,
-    operates && button("New schedule", () => creating(context, go), { kind: "main-act" }),
+    mayFreeze && button("New schedule", () => creating(context, go), { kind: "main-act" }),
   );
   if (!rows.length) {
     return [

@@ -35,7 +35,7 @@ export function trial(place, { query, context, go }) {
       head(
         "Try an expression",
         null,
-        context.operates && button("New schedule", () => creating(context, go, values), { kind: "main-act" }),
+        context.mayFreeze && button("New schedule", () => creating(context, go, values), { kind: "main-act" }),
       ),
       h(
         "div",
