@@ -8,6 +8,13 @@ _DECLARED = "tests/contract/test_declared_schedules.py"
 
 MUTANTS: list[Mutant] = [
     Mutant(
+        "a wrong option in the configuration of a schedule takes the others with it",
+        file="app/schedule/recurring.py",
+        was="        return fields, ignored",
+        becomes="        return {} if ignored else fields, ignored",
+        caught_by="tests/integration/app/test_schedule_config.py",
+    ),
+    Mutant(
         "a schedule that must be new redefines the one that is there",
         file="app/schedule/edits.py",
         was='return _edit(name, _first(name, rewrite) if new else rewrite, by, "put"',

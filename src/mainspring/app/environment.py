@@ -211,14 +211,18 @@ class _Reading:
                     yield from read((*keys, inner), f"retention.{inner}", length)
             elif key == "schedules" and isinstance(value, dict):
                 for name, rhythm in value.items():
-                    line, _ = self._file.place((*keys, name))
-                    yield SCHEDULES + name, Setting(rhythm, f"{self._shown}:{line}")
+                    yield SCHEDULES + name, self._schedule((*keys, name), rhythm)
             elif key == "schedules":
                 self._note(keys, f'schedules={value!r} must be a table, as in [schedules] with report = "0 7 * * *"')
             elif key == "retention":
                 self._note(keys, f'retention={value!r} must be a table, as in [retention] with done = "1d"')
             else:
                 yield from self._setting(keys, key, value)
+
+    def _schedule(self, keys: Keys, value: object) -> Setting:
+        options = value if isinstance(value, dict) else {}
+        within = {each: f"{self._shown}:{self._file.place((*keys, each))[0]}" for each in options}
+        return Setting(value, f"{self._shown}:{self._file.place(keys)[0]}", within)
 
     def _topics(self, keys: Keys, name: str, value: Mapping[str, object]) -> Iterator[tuple[str, Setting]]:
         """Yield the ages of all topics as one setting; each mistake in them has its own position."""

@@ -25,6 +25,8 @@ class Setting:
     """As read. It may be a URL with a password, so it is not shown."""
     source: str
     """Its source: ``argument``, ``MAINSPRING_GRACE``, ``mainspring.toml:3``, ``preset development``."""
+    within: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """The source of each option in it, if it is a table."""
 
 
 def closest(word: str, known: Iterable[str]) -> str:

@@ -110,7 +110,6 @@ def test_days_that_code_tells_stay_beneath_another_rhythm(
         ('"daily.report" = "0 9 * *"', "bad cron expression '0 9 * *': it ends after 4 fields; write 5 fields"),
         ('"daily.report" = "0 0 30 2 *"', "it is never due"),
         ('"daily.report" = 5', "5 is neither a rhythm nor a table of options"),
-        ('"daily.report" = { rythm = "0 7 * * *" }', "has no option 'rythm'. Did you mean 'rhythm'?"),
         ('"daily.report" = { timezone = "Europe/Berlim" }', "Did you mean 'Europe/Berlin'? The code's own value"),
         ('"daily.report" = { overlap = "never" }', "overlap='never' is not one of"),
         ('"daily.report" = { holidays = "XX" }', "nor a country that the holidays package knows"),
@@ -132,6 +131,36 @@ def test_a_mistake_is_logged_with_its_place_and_the_codes_own_value_is_used(
     assert message in line
     assert line.endswith("The code's own value is used")
     assert "\n" not in line
+
+
+def test_a_wrong_option_takes_no_other_with_it(build: Build, caplog: pytest.LogCaptureFixture) -> None:
+    write(
+        '[schedules."daily.report"]\n\ntimeout = "90"\nrhythm = "0 3 * * *"\nmax_retries = 3\n'
+        'failed = "nobody"\noverlap = "skip"\n'
+    )
+
+    view = viewed(build(), "daily.report")
+
+    assert (view.rhythm, view.configured, view.overlap) == ("0 3 * * *", ("overlap", "rhythm"), "skip")
+    timeout, unknown, failed = caplog.messages
+    assert timeout.startswith("mainspring.toml:3: schedule daily.report: timeout='90' is not a duration")
+    assert timeout.endswith("The code's own value is used")
+    assert unknown.startswith("mainspring.toml:5: schedule daily.report: a schedule in the configuration has no option")
+    assert unknown.endswith("It is ignored")
+    assert failed.startswith("mainspring.toml:6: schedule daily.report: failed='nobody': 'nobody' is no consumer of")
+
+
+def test_a_wrong_rhythm_of_a_variable_leaves_the_table_of_the_file(
+    build: Build, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write('[schedules.sweep]\nrhythm = "every 2h"\noverlap = "skip"\n')
+    monkeypatch.setenv("MAINSPRING_SCHEDULE_SWEEP", "hourly")
+
+    view = viewed(build(), "sweep")
+
+    assert (view.rhythm, view.overlap) == ("every 1h", "skip")
+    (line,) = caplog.messages
+    assert line.startswith("MAINSPRING_SCHEDULE_SWEEP: schedule sweep: ")
 
 
 def test_a_bad_variable_is_named(

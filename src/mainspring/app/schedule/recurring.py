@@ -157,10 +157,9 @@ class Recurrences:
         ignored: list[Ignored] = []
         for name, each in found.items():
             if (setting := self.setting(name)) is not None:
-                try:
-                    found[name] = replace(each, overrides=self._read(setting.value, each))
-                except (BadOption, BadPayload, CronError, ImportError) as error:
-                    ignored.append(Ignored(setting.source, name, _on_one_line(error)))
+                overrides, wrong = self._overrides(name, setting, each)
+                found[name] = replace(each, overrides=overrides)
+                ignored += wrong
         known = {spelled for name in found for spelled in (name, _variable(name))}
         unknown = [(key, setting.source) for key, setting in self._settings.items() if key not in known]
         return found, [*ignored, *(_unknown(key, source, found) for key, source in unknown)]
@@ -172,12 +171,31 @@ class Recurrences:
             return variable or written
         if not isinstance(written.value, Mapping):
             return variable
-        return Setting({**written.value, "rhythm": variable.value}, f"{variable.source}, {written.source}")
+        within = {**written.within, "rhythm": variable.source}
+        return Setting({**written.value, "rhythm": variable.value}, f"{variable.source}, {written.source}", within)
 
-    def _read(self, value: object, declared: Declared) -> dict[str, Any]:
+    def _overrides(self, name: str, setting: Setting, declared: Declared) -> tuple[dict[str, Any], list[Ignored]]:
+        """Return the overrides of a schedule, and the options that are ignored: a wrong one takes no other with it."""
+        value, ignored = setting.value, []
         if not isinstance(value, str | Mapping):
-            raise BadOption(f"{value!r} is neither a rhythm nor a table of options")
-        options = {"rhythm": value} if isinstance(value, str) else dict(value)
+            return {}, [Ignored(setting.source, name, f"{value!r} is neither a rhythm nor a table of options")]
+        options = {"rhythm": value} if isinstance(value, str) else value
+        # The rhythm first: it decides which of the others make sense.
+        kept: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
+        for option in sorted(options, key=lambda each: each != "rhythm"):
+            try:
+                fields = self._read({**kept, option: options[option]}, declared)
+            except (BadOption, BadPayload, CronError, ImportError) as error:
+                source, reason = setting.within.get(option, setting.source), _on_one_line(error)
+                if option != "rhythm" and f"{option}=" not in reason and f"{option!r}" not in reason:
+                    reason = f"{option}={options[option]!r}: {reason}"
+                ignored.append(Ignored(source, name, reason, option not in OVERRIDABLE))
+            else:
+                kept[option] = options[option]
+        return fields, ignored
+
+    def _read(self, options: dict[str, Any], declared: Declared) -> dict[str, Any]:
         refuse_unknown(options, OVERRIDABLE, "a schedule in the configuration")
         for name in ("start", "end"):
             _check_instant(options.get(name), name)
@@ -220,6 +238,8 @@ class Ignored:
     schedule: str | None
     """None if the app has no schedule of that name."""
     reason: str
+    is_unknown: bool = False
+    """Whether there is no such option."""
     is_variable: bool = False
     """Whether it is an environment variable, not a line of a file."""
 
@@ -233,7 +253,8 @@ class Ignored:
         if self.schedule is None:
             return f"{self.source}: {self.reason} It is ignored"
         stop = "" if self.reason.endswith("?") else "."
-        return f"{self.source}: schedule {self.schedule}: {self.reason}{stop} The code's own value is used"
+        effect = "It is ignored" if self.is_unknown else "The code's own value is used"
+        return f"{self.source}: schedule {self.schedule}: {self.reason}{stop} {effect}"
 
 
 def _check_instant(value: object, name: str) -> None:
