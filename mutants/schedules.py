@@ -311,9 +311,37 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "a dead letter of a schedule replaces those of every group",
         file="storage/postgres/sql/verdicts.sql",
-        was="                  AND group_name = latest.group_name\n",
+        was="          AND group_name = latest.group_name\n",
         becomes="",
         caught_by="tests/contract/test_repeated_deaths.py",
+    ),
+    Mutant(
+        "a dead letter of a schedule replaces one with another payload on PostgreSQL",
+        file="storage/postgres/sql/verdicts.sql",
+        was=" AND m.payload = latest.payload\n",
+        becomes="\n",
+        caught_by="tests/contract/test_repeated_deaths.py",
+    ),
+    Mutant(
+        "of a batch, the dead letter of a schedule replaces one with another payload",
+        file="storage/postgres/sql/verdicts.sql",
+        was="DISTINCT ON (o.schedule, o.group_name, o.topic, m.content_type, m.payload)",
+        becomes="DISTINCT ON (o.schedule, o.group_name, o.topic, m.content_type)",
+        caught_by="tests/contract/test_repeated_deaths.py",
+    ),
+    Mutant(
+        "a dead letter of a schedule replaces one with another payload on SQLite",
+        file="storage/sqlite/sql/verdicts.sql",
+        was=" AND n.payload = m.payload",
+        becomes="",
+        caught_by="tests/contract/test_repeated_deaths.py",
+    ),
+    Mutant(
+        "the dead letter of a one-time job is replaced by that of the next of its name",
+        file="runtime/schedules/decisions.py",
+        was='"all" if fields.dead is None and isinstance(plan.rhythm, Once) else fields.dead',
+        becomes="fields.dead",
+        caught_by="tests/unit/app/test_schedule_options.py",
     ),
     Mutant(
         "a dead letter of a schedule replaces runs that were asked for",

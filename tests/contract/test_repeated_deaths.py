@@ -1,6 +1,8 @@
 """Dead letters of schedules: that of a later occurrence replaces the earlier one of its group, and counts it."""
 
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -116,6 +118,34 @@ async def test_only_those_of_its_own_schedule_and_group_and_rhythm_are_replaced(
     await die(storage, due(1))
 
     assert await dead(storage, earlier, due(1)) == [("dead", 0), ("dead", 0)]
+
+
+@pytest.mark.psycopg
+@pytest.mark.parametrize(
+    "other", [{"payload": b'{"invoice": 1}'}, {"content_type": "text/plain"}, {"topic": "orders.paid"}], ids=str
+)
+async def test_one_with_another_content_is_other_work_and_is_not_replaced(
+    storage: Storage, other: dict[str, Any]
+) -> None:
+    first = replace(due(0), **other)
+    await die(storage, first)
+
+    await die(storage, due(1))
+    await die(storage, replace(due(2), **other))
+
+    assert await dead(storage, first, due(1), due(2)) == [("dead", 0), ("dead", 1)]
+    assert sorted(await listed(storage, "dead")) == sorted([due(1).id, due(2).id])
+
+
+async def test_of_one_batch_the_latest_of_each_content_is_left(storage: Storage) -> None:
+    paid = {hour: replace(due(hour), payload=b'{"invoice": 1}') for hour in (0, 2)}
+    await die(storage, due(-1))
+    await publish(storage, paid[0], due(1), paid[2], due(3))
+
+    await bury(storage, *await claim(storage))
+
+    assert await dead(storage, due(-1), *paid.values(), due(1), due(3)) == [("dead", 1), ("dead", 2)]
+    assert sorted(await listed(storage, "dead")) == sorted([due(2).id, due(3).id])
 
 
 async def test_a_run_that_was_asked_for_replaces_nothing(storage: Storage) -> None:

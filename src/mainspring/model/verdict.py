@@ -90,4 +90,4 @@ class Settlement(NamedTuple):
     member: bool = False
     """Whether the delivery may be a member of a join: if omitted, its end is not counted."""
     replaces: bool = False
-    """Whether its dead letter replaces those of earlier occurrences of its schedule in its group."""
+    """Whether its dead letter replaces those of earlier occurrences of its schedule in its group, with its payload."""

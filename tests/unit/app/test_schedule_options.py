@@ -341,6 +341,33 @@ async def test_of_a_job_that_always_fails_one_dead_letter_is_kept(
     assert found[0].repeats == (2 if expected == 1 else 0)
 
 
+@pytest.mark.parametrize(
+    ("payloads", "options", "expected"),
+    [
+        (("invoice 1", "invoice 2"), {}, [("invoice 1", 0), ("invoice 2", 0)]),
+        (("again", "again"), {}, [("again", 0), ("again", 0)]),
+        (("again", "again"), {"dead": "latest"}, [("again", 1)]),
+        (("invoice 1", "invoice 2"), {"dead": "latest"}, [("invoice 1", 0), ("invoice 2", 0)]),
+    ],
+)
+async def test_one_time_jobs_under_one_name_keep_their_dead_letters(
+    payloads: tuple[str, ...], options: Any, expected: list[tuple[str, int]]
+) -> None:
+    app = Mainspring("memory://", name="shop")
+
+    @app.consumer("invoices.due")
+    async def charge(invoice: str) -> object:
+        return Bury(f"declined: {invoice}")
+
+    with app.testing(start=NOON) as kit, kit.expect_dead(charge):
+        for hour, payload in enumerate(payloads, start=1):
+            await app.schedules.once("charge-ada", NOON + hour * HOUR, charge, payload, **options)
+            await kit.advance(HOUR)
+        found = await app.dead.list()
+
+    assert sorted(((each.error or "").removeprefix("declined: "), each.repeats) for each in found) == expected
+
+
 class Sorted(Consumer[str | None]):
     """A consumer that is a class."""
 

@@ -30,7 +30,7 @@ from mainspring.model.schedule import (
     ScheduleAdvance,
     jitter_share,
 )
-from mainspring.runtime.schedules.plan import CODE, Fields, Following, Plan
+from mainspring.runtime.schedules.plan import CODE, Following, Plan
 from mainspring.timing.rhythm import Once
 
 COUNTED = 10_000
@@ -119,7 +119,7 @@ def _following(wanted: Following, draft: Draft, id: UUID) -> Draft:
 def message(plan: Plan, schedule: str, at: datetime | None, id: UUID, *, manual: bool = False) -> Draft:
     """Return the message that a schedule publishes; a manual run is outside of its rhythm."""
     fields = plan.fields
-    headers = {**fields.headers, SCHEDULE_HEADER: schedule, RHYTHM_HEADER: str(plan.rhythm), **_run_headers(fields)}
+    headers = {**fields.headers, SCHEDULE_HEADER: schedule, RHYTHM_HEADER: str(plan.rhythm), **_run_headers(plan)}
     # A manual run is outside of the rhythm: no next occurrence ends its retries.
     if at is not None and not manual and (following := plan.next(at)) is not None:
         headers[NEXT_HEADER] = following.isoformat()
@@ -141,8 +141,9 @@ def message(plan: Plan, schedule: str, at: datetime | None, id: UUID, *, manual:
     )
 
 
-def _run_headers(fields: Fields) -> dict[str, str]:
+def _run_headers(plan: Plan) -> dict[str, str]:
     """Return how its runs are to go, for the executor: only what differs from the defaults."""
+    fields = plan.fields
     # A topic has consumers of any kind, and each has its own policy.
     retry = OWN_RETRY if fields.retry is None and fields.mode == "publish" else fields.retry
     headers: dict[str, str] = {}
@@ -150,8 +151,10 @@ def _run_headers(fields: Fields) -> dict[str, str]:
         headers[RETRY_HEADER] = msgspec.json.encode(retry).decode()
     if fields.timeout is not None:
         headers[TIMEOUT_HEADER] = str(fields.timeout)
-    if fields.dead is not None:
-        headers[DEAD_HEADER] = fields.dead
+    # Two one-time jobs under one name are two jobs: the failure of one repeats no other's.
+    dead = "all" if fields.dead is None and isinstance(plan.rhythm, Once) else fields.dead
+    if dead is not None:
+        headers[DEAD_HEADER] = dead
     return headers
 
 

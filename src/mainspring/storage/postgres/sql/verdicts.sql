@@ -66,34 +66,41 @@ forgiven AS (
         attempt = greatest(attempt - 1, 0)
     WHERE seq = ANY (ARRAY(SELECT ours.seq FROM ours WHERE ours.becomes IN ('snooze', 'release')))
 ),
--- One dead letter per schedule and group: the latest of the batch, and with it the number of the others.
+-- One dead letter per schedule, group and content: the latest of the batch, and with it the number of the others. An
+-- occurrence with another payload is other work, no repetition.
 latest AS MATERIALIZED (
-    SELECT DISTINCT ON (schedule, group_name)
-        seq, schedule, group_name, scheduled_for,
-        count(*) OVER (PARTITION BY schedule, group_name) - 1 AS others
-    FROM ours
-    WHERE replaces
-    ORDER BY schedule, group_name, scheduled_for DESC, seq DESC
+    SELECT DISTINCT ON (o.schedule, o.group_name, o.topic, m.content_type, m.payload)
+        o.seq, o.schedule, o.group_name, o.topic, m.content_type, m.payload, o.scheduled_for,
+        count(*) OVER (PARTITION BY o.schedule, o.group_name, o.topic, m.content_type, m.payload) - 1 AS others
+    FROM ours AS o
+    CROSS JOIN LATERAL (SELECT content_type, payload FROM mainspring.message WHERE id = o.message_id OFFSET 0) AS m
+    WHERE o.replaces
+    ORDER BY o.schedule, o.group_name, o.topic, m.content_type, m.payload, o.scheduled_for DESC, o.seq DESC
 ),
 -- What another session has locked, an operator perhaps, stays until the next one dies.
+repeated AS MATERIALIZED (
+    SELECT e.seq, latest.seq AS latest_seq
+    FROM latest
+    CROSS JOIN LATERAL (
+        SELECT seq
+        FROM mainspring.dead
+        WHERE schedule = latest.schedule
+          AND group_name = latest.group_name
+          AND topic = latest.topic
+          AND scheduled_for <= latest.scheduled_for
+          AND NOT manual
+          AND (
+            SELECT m.content_type = latest.content_type AND m.payload = latest.payload
+            FROM mainspring.message AS m
+            WHERE m.id = dead.message_id
+          )
+        FOR UPDATE SKIP LOCKED
+    ) AS e
+),
 replaced AS (
     DELETE FROM mainspring.dead
-    WHERE seq = ANY (
-        ARRAY(
-            SELECT e.seq
-            FROM latest
-            CROSS JOIN LATERAL (
-                SELECT seq
-                FROM mainspring.dead
-                WHERE schedule = latest.schedule
-                  AND group_name = latest.group_name
-                  AND scheduled_for <= latest.scheduled_for
-                  AND NOT manual
-                FOR UPDATE SKIP LOCKED
-            ) AS e
-        )
-    )
-    RETURNING message_id, schedule, group_name, repeats
+    WHERE seq = ANY (ARRAY(SELECT repeated.seq FROM repeated))
+    RETURNING seq, message_id, repeats
 ),
 buried AS (
     INSERT INTO mainspring.dead (
@@ -107,7 +114,8 @@ buried AS (
             (
                 SELECT sum(r.repeats + 1)
                 FROM replaced AS r
-                WHERE ours.replaces AND r.schedule = ours.schedule AND r.group_name = ours.group_name
+                WHERE ours.replaces
+                  AND r.seq = ANY (ARRAY(SELECT repeated.seq FROM repeated WHERE repeated.latest_seq = ours.seq))
             ),
             0
         )

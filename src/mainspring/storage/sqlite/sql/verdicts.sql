@@ -36,15 +36,19 @@ ORDER BY d.scheduled_for, d.seq
 
 -- name: settle_replace
 -- ?1 the seq of an occurrence. Removes the dead letters of earlier ones of its schedule in its group, and returns the message
--- of each and how many it had replaced. Manual ones replace none, and are not replaced.
+-- of each and how many it had replaced. Manual ones replace none, and are not replaced. One with another payload is other
+-- work, no repetition.
 DELETE FROM mainspring_dead
 WHERE seq IN (
     SELECT e.seq
     FROM mainspring_delivery AS d
+    CROSS JOIN mainspring_message AS m ON m.id = d.message_id
     CROSS JOIN mainspring_dead AS e INDEXED BY mainspring_dead_schedule
         ON e.schedule = d.schedule AND e.group_name = d.group_name
+    CROSS JOIN mainspring_message AS n ON n.id = e.message_id
     WHERE d.seq = ?1 AND NOT d.manual
       AND e.schedule IS NOT NULL AND NOT e.manual AND e.scheduled_for <= d.scheduled_for
+      AND n.topic = m.topic AND n.content_type = m.content_type AND n.payload = m.payload
 )
 RETURNING message_id, repeats
 
