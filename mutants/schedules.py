@@ -124,9 +124,16 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "what was run without the database is made up for when it is back",
         file="runtime/offline.py",
-        was="next_at=self._plans[name].next(at)",
+        was="next_at=following",
         becomes="next_at=row.next_at",
         caught_by="tests/runtime/test_offline.py::test_it_fires_without_the_database_and_no_occurrence_of_it_is_made_up_for",
+    ),
+    Mutant(
+        "a calendar that fails in an outage stops the scheduler",
+        file="runtime/offline.py",
+        was="        except CannotPlan as error:\n            self._log_problem(name, str(error))\n            return None\n",
+        becomes="        except CannotPlan:\n            raise\n",
+        caught_by="tests/runtime/test_offline.py::test_a_calendar_that_fails_at_the_start_stops_no_worker_from_starting",
     ),
     # --- what people and releases do to it -------------------------------------------------------------------
     Mutant(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -41,9 +41,15 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def working(
-    stage: Stage, call: Any, *, is_offline: bool = True, grace: timedelta = timedelta(minutes=1), **options: Any
+    stage: Stage,
+    call: Any,
+    *,
+    is_offline: bool = True,
+    grace: timedelta = timedelta(minutes=1),
+    others: Mapping[str, Declared] | None = None,
+    **options: Any,
 ) -> AsyncIterator[Worker]:
-    known = {"report": Declared({**OFTEN, "topic": "report"}, offline=is_offline)}
+    known = {"report": Declared({**OFTEN, "topic": "report"}, offline=is_offline), **(others or {})}
     worker = Worker(
         stage.storage,
         [stage.handler(call, **options)],
@@ -276,6 +282,75 @@ async def test_it_fires_when_the_database_is_away_from_the_start(stage: Stage, m
     assert len(set(fired)) == len(fired)
     alone = {delivery.scheduled_for for delivery in stage.calls if delivery.id < 0}
     assert {run.scheduled_for for run in await runs(stage)} == alone
+
+
+class Calendar:
+    """A function of ``holidays=`` that fails while what it reads is away."""
+
+    def __init__(self) -> None:
+        self.is_away = False
+
+    def __call__(self, _: date) -> bool:
+        if self.is_away:
+            raise ConnectionError("no calendar")
+        return False
+
+    def schedule(self) -> dict[str, Declared]:
+        # Its name sorts before the other's: what it raises would be raised first.
+        definition = {**OFTEN, "topic": "audit", "holidays": ("code:shop.closed",)}
+        return {"audit": Declared(definition, code={"holidays": (self,)}, offline=True)}
+
+
+def ran(stage: Stage, topic: str, *, alone: bool) -> int:
+    return sum(delivery.topic == topic and (delivery.id < 0) is alone for delivery in stage.calls)
+
+
+async def test_a_calendar_that_fails_in_an_outage_stops_its_own_schedule_until_it_returns(
+    stage: Stage, faulty: Faulty, caplog: pytest.LogCaptureFixture
+) -> None:
+    calendar = Calendar()
+    async with working(stage, nothing, others=calendar.schedule()) as worker:
+        await stage.until(lambda: ran(stage, "audit", alone=False) > 0)
+        calendar.is_away = True
+        gone(faulty)
+        await stage.until(lambda: ran(stage, "report", alone=True) >= 3)
+        assert ran(stage, "audit", alone=True) == 0
+        told = [line for line in caplog.messages if line.startswith("schedule audit: while the database is away, ")]
+
+        calendar.is_away = False
+        await stage.until(lambda: ran(stage, "audit", alone=True) >= 2)
+        calendar.is_away = True  # it is not needed to report them
+        faulty.faults.clear()
+        seen = ran(stage, "report", alone=False)
+        await stage.until(lambda: ran(stage, "report", alone=False) >= seen + 3)
+        calendar.is_away = False
+        assert worker.ready
+
+    fired = [delivery.scheduled_for for delivery in stage.calls if delivery.topic == "audit"]
+    assert len(set(fired)) == len(fired)
+    assert "holidays: shop.closed failed for " in told[0]
+    assert told[0].endswith("ConnectionError: no calendar")
+    assert len(told) == len(set(told))  # once for as long as it stays the same
+
+
+async def test_a_calendar_that_fails_at_the_start_stops_no_worker_from_starting(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back, calendar = asyncio.Event(), Calendar()
+    check = stage.storage.schema.check
+    calendar.is_away = True
+
+    async def checked() -> None:
+        if not back.is_set():
+            raise AWAY
+        await check()
+
+    monkeypatch.setattr(stage.storage.schema, "check", checked)
+    async with working(stage, nothing, others=calendar.schedule()) as worker:
+        await stage.until(lambda: ran(stage, "report", alone=True) >= 2)
+        back.set()
+        await stage.until(lambda: worker.ready)
+        await stage.until(lambda: ran(stage, "report", alone=False) >= 1)
 
 
 async def test_a_worker_that_never_reached_its_database_stops_its_offline_runs(

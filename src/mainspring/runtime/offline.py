@@ -9,8 +9,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, assert_never
 
-from mainspring.model.message import Delivery, unstored
+from mainspring.model.message import Delivery, Draft, unstored
 from mainspring.model.schedule import Rewrite, Schedule
+from mainspring.model.text import described
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Snooze, Verdict
 from mainspring.model.views import RunStatus, RunView
 from mainspring.runtime.batch import executor_of
@@ -44,7 +45,7 @@ class Offline:
     """Runs the schedules marked ``offline=True`` by this host's clock, once per node, without retries.
 
     ``lost`` notes an outage; it fires once that has lasted. ``report`` stores the runs, and advances the rows past
-    them, so that none is made up for.
+    them, so that none is made up for. A schedule whose function for days fails is logged, and skipped until it returns.
     """
 
     def __init__(
@@ -67,7 +68,9 @@ class Offline:
         self._executors = {each.group: executor_of(_alone(each), shared) for each in handlers if each.group in groups}
         self._plans: dict[str, Plan] = {}
         self._since: datetime | None = None
-        self._fired: dict[str, datetime] = {}
+        self._fired: dict[str, tuple[datetime, datetime | None]] = {}
+        """By schedule, its last occurrence and the one after it."""
+        self._problems: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._runs: list[RunView] = []
         self._number = 0
@@ -125,7 +128,7 @@ class Offline:
         if fired:
             await storage.timetable.rewrite(sorted(fired), self._passed(fired, counts))
             # Only after the advance, which prevents the runs from being made up for.
-            self._fired = {name: at for name, at in self._fired.items() if fired.get(name) != at}
+            self._fired = {name: times for name, times in self._fired.items() if fired.get(name) != times}
             counted = {name: count - counts.get(name, 0) for name, count in self._counts.items()}
             self._counts = {name: count for name, count in counted.items() if count}
         await storage.upkeep.record(runs)
@@ -156,32 +159,48 @@ class Offline:
         raise AssertionError(f"{origin.group} has settled {settlement.claim} in a database that is away")
 
     def _fire(self, name: str, now: datetime) -> float | None:
-        declared = self._declared[name]
-        group = declared.definition["group"]
-        executor = self._executors.get(group)
         try:
-            plan = self._plans.get(name) or self._plans.setdefault(
-                name, read_plan({**declared.definition, **declared.overrides}, declared.code)
-            )
-        except CannotPlan:
+            following = self._advance(name, now)
+        except CannotPlan as error:
+            self._log_problem(name, str(error))
             return None
-        assert self._since is not None, "it fires in an outage only"
-        due = plan.previous(now)
-        if executor is not None and due is not None and due > self._fired.get(name, self._since):
-            self._fired[name] = due
-            if executor.free > 0 and not any(run.delivery.topic == plan.fields.topic for run in executor.running()):
-                self._counts[name] = self._counts.get(name, 0) + 1
-                self._start(plan, name, due, now, executor)
-        following = plan.next(now)
+        except Exception as error:  # noqa: BLE001 - an error in one schedule must not affect the others
+            self._log_problem(name, f"it cannot be followed: {described(error)}")
+            return None
+        self._problems.pop(name, None)
         return None if following is None else (following - now).total_seconds()
 
-    def _start(self, plan: Plan, name: str, due: datetime, now: datetime, executor: Executor) -> None:
+    def _advance(self, name: str, now: datetime) -> datetime | None:
+        """Start its occurrence that is due, if any. Returns the next one."""
+        declared = self._declared[name]
+        executor = self._executors.get(declared.definition["group"])
+        plan = self._plans.get(name) or self._plans.setdefault(
+            name, read_plan({**declared.definition, **declared.overrides}, declared.code)
+        )
+        assert self._since is not None, "it fires in an outage only"
+        due, following = plan.previous(now), plan.next(now)
+        last, _ = self._fired.get(name, (self._since, None))
+        if executor is not None and due is not None and due > last:
+            # Made before anything is noted: each of these may call a user's function, which may fail.
+            draft = occurrence(plan, Schedule(name, self._app, "code", {}, now, now, now), due).draft
+            self._fired[name] = due, following
+            if executor.free > 0 and not any(run.delivery.topic == plan.fields.topic for run in executor.running()):
+                self._counts[name] = self._counts.get(name, 0) + 1
+                self._start(draft, due, now, executor)
+        return following
+
+    def _start(self, draft: Draft, due: datetime, now: datetime, executor: Executor) -> None:
         self._number -= 1
-        draft = occurrence(plan, Schedule(name, self._app, "code", {}, now, now, now), due).draft
         delivery = unstored(draft, executor.group, due, now, id=self._number)
         run = Run(delivery, executor.handler, FOREVER)
         self._in_hand.take(run)
         executor.put([run])
+
+    def _log_problem(self, name: str, why: str) -> None:
+        """Log it, once for as long as it stays the same."""
+        if self._problems.get(name) != why:
+            self._problems[name] = why
+            _logger.warning("schedule %s: while the database is away, %s", name, why)
 
     def _view(self, delivery: Delivery, settlement: Settlement) -> RunView:
         status, failure, output, reason = _run_result(settlement.verdict)
@@ -205,12 +224,12 @@ class Offline:
             scheduled_for=delivery.scheduled_for,
         )
 
-    def _passed(self, fired: dict[str, datetime], counts: dict[str, int]) -> Rewrite:
+    def _passed(self, fired: dict[str, tuple[datetime, datetime | None]], counts: dict[str, int]) -> Rewrite:
         def rewrite(name: str, row: Schedule | None, _now: datetime) -> Schedule | None:
-            at = fired[name]
+            at, following = fired[name]
             if row is None or row.next_at is None or row.next_at > at:
                 return row
-            return replace(row, base_at=at, next_at=self._plans[name].next(at), fired=row.fired + counts.get(name, 0))
+            return replace(row, base_at=at, next_at=following, fired=row.fired + counts.get(name, 0))
 
         return rewrite
 
