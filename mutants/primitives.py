@@ -284,6 +284,27 @@ TRANSACTIONS: list[Mutant] = [
 
 HANDLERS: list[Mutant] = [
     Mutant(
+        "a copy of the app's SQLite file is taken for its own",
+        file="storage/enlisted/errors.py",
+        was="        if self._shown in files or any(map(self._is, filter(None, files))):\n",
+        becomes="        if self._shown in files or any(files):\n",
+        caught_by="tests/integration/handles/test_other_files.py",
+    ),
+    Mutant(
+        "an attached file of the app counts for nothing",
+        file="storage/enlisted/errors.py",
+        was='execute(_FILES) if name != "temp"]',
+        becomes='execute(_FILES) if name == "main"]',
+        caught_by="tests/integration/handles/test_other_files.py",
+    ),
+    Mutant(
+        "a session on another SQLite file is accepted",
+        file="storage/enlisted/sqlalchemy.py",
+        was="            file.refuse_others(lambda statement: _rows(connection, statement))\n",
+        becomes="",
+        caught_by="tests/integration/handles/test_other_files.py",
+    ),
+    Mutant(
         "a handler's effects are committed although its claim is lost",
         file="app/transaction/consumers.py",
         was="    if ours:\n        return",

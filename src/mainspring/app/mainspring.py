@@ -37,7 +37,7 @@ from mainspring.app.page import Page, listing
 from mainspring.app.process import runner
 from mainspring.app.publisher import REASON, BlockingPublisher, Publisher
 from mainspring.app.registry import E, Hook, M, R, Registry, check_event, subscribe
-from mainspring.app.storages import UrlFunction, UrlObject, open_storage, opener, resolve_url
+from mainspring.app.storages import UrlFunction, UrlObject, open_storage, opener, own_place, resolve_url
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import Misuse
 from mainspring.model.join import JoinReceipt
@@ -112,7 +112,8 @@ class Mainspring(Renamed, AsyncOnly):
         self._connection = Connection(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
         self._back = Connection(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
         self._envelope = Envelope(self._catalogue, self._options.payload_limit, self._clock, self._consumers.orders)
-        self._transactions = Transactions(self._address.engine, joined, self._connection, self._committed)
+        place = own_place(self._address, url)
+        self._transactions = Transactions(self._address.engine, joined, self._connection, self._committed, *place)
         self._custom_checks = CustomChecks()
         self._metrics = Metrics(self._options.name, self._connection, weakref.ref(self))
         self._metrics.count(self._connection, self._back, self._transactions)

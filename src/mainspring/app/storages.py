@@ -116,6 +116,12 @@ def read_url(url: object) -> Address:
     return Address(engine, _sqlite_path(rest))
 
 
+def own_place(address: Address, url: object) -> tuple[str | None, str]:
+    """Return the app's file, None if it has none or may move, and its database as errors name it."""
+    file = address.target if address.engine == "sqlite" and not callable(url) else None
+    return file, f"the file {address.target!r}" if address.engine == "sqlite" else address.shown
+
+
 def open_storage(
     address: Address, options: Options, dsn: Callable[[], str] | None = None
 ) -> tuple[Storage, Enlists | None]:

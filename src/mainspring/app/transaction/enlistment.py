@@ -10,10 +10,10 @@ from mainspring.app.batcher import Count, uncounted
 from mainspring.app.blocking import enlisted, is_blocking
 from mainspring.app.storages import Engine, Enlists, OperationSet
 from mainspring.app.transaction.handles import Kind, recognise
-from mainspring.model.errors import BadHandle
+from mainspring.model.errors import BadHandle, SchemaMissing
 from mainspring.model.message import Draft, Published
 from mainspring.model.schedule import Occurrence
-from mainspring.storage.enlisted.errors import other_database
+from mainspring.storage.enlisted.errors import OwnFile, other_database
 from mainspring.storage.operation import Clocked
 from mainspring.storage.script import AsyncConnection, Script, SyncConnection, run, run_async
 
@@ -48,7 +48,7 @@ class Transactions:
 
     ``committed`` is called once after the caller's commit, where that can be seen: through SQLAlchemy and Django. It
     is called on the caller's thread, so it must not wait; what it raises is logged. ``published`` counts what was
-    stored.
+    stored. A handle on another SQLite file than ``file`` is rejected; ``shown`` is the app's database, for errors.
     """
 
     def __init__(
@@ -57,8 +57,12 @@ class Transactions:
         enlisted: Enlists | None,
         clock: Clocked | None = None,
         committed: Callable[[], None] = _do_nothing,
+        file: str | None = None,
+        shown: str = "",
     ) -> None:
         self._engine = engine
+        self._file = None if file is None else OwnFile(file)
+        self._shown = shown
         self._enlisted = enlisted
         self._operations = None if enlisted is None else enlisted(None, clock)
         self._committed = committed
@@ -129,10 +133,16 @@ class Transactions:
                 if kind.blocking
                 else f"{kind.spelled} is asyncio's: write `await app.{call}(…, tx={kind.word})`"
             )
-        connection = self.enlist(kind, handle)
-        if kind.blocking:
-            return run(cast("SyncConnection", connection), script)
-        return await run_async(cast("AsyncConnection", connection), script)
+        connection = kind.enlist(handle, self._engine, self.after_commit, self._file)
+        try:
+            if kind.blocking:
+                return run(cast("SyncConnection", connection), script)
+            return await run_async(cast("AsyncConnection", connection), script)
+        except SchemaMissing as error:
+            if not self._shown:
+                raise
+            # The app's own database may well have its tables: the caller sees which two are meant.
+            raise SchemaMissing(error.found, error.needed, f"{error}. The app is on {self._shown}") from error
 
     def run_blocking(self, handle: object, script: Script[T]) -> T:
         """Run the script in a caller's blocking transaction, in this thread."""

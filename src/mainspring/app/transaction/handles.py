@@ -12,6 +12,7 @@ from typing import Any
 
 from mainspring.app.storages import Engine
 from mainspring.model.errors import BadHandle
+from mainspring.storage.enlisted.errors import OwnFile
 from mainspring.storage.script import AsyncConnection, SyncConnection
 
 Committed = Callable[[], None]
@@ -33,8 +34,10 @@ class Kind:
     classes: tuple[str, ...]
     blocking: bool
 
-    def enlist(self, handle: Any, engine: Engine, committed: Committed) -> SyncConnection | AsyncConnection:
-        """Adapt a handle to run our statements. Raises BadHandle if it would autocommit."""
+    def enlist(
+        self, handle: Any, engine: Engine, committed: Committed, file: OwnFile | None = None
+    ) -> SyncConnection | AsyncConnection:
+        """Adapt a handle to run our statements. Raises BadHandle if it would autocommit, or has another SQLite file."""
         match self.library, self.blocking:
             case "asyncpg", _:
                 from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg, refuse_autocommit
@@ -49,15 +52,15 @@ class Kind:
                 from mainspring.storage.enlisted.sqlalchemy import EnlistedAsyncSqlalchemy, EnlistedSqlalchemy
 
                 adapter = EnlistedSqlalchemy if blocking else EnlistedAsyncSqlalchemy
-                return adapter(handle, engine, committed)
+                return adapter(handle, engine, committed, file)
             case "django", _:
                 from mainspring.storage.enlisted.django import EnlistedDjango
 
-                return EnlistedDjango(handle, engine, committed)
+                return EnlistedDjango(handle, engine, committed, file)
             case _, blocking:
                 from mainspring.storage.enlisted.sqlite import EnlistedAsyncSqlite, EnlistedSqlite
 
-                return EnlistedSqlite(handle) if blocking else EnlistedAsyncSqlite(handle)
+                return EnlistedSqlite(handle, file) if blocking else EnlistedAsyncSqlite(handle)
 
 
 def django_alias(alias: str) -> object | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mainspring.model.errors import BadHandle
-from mainspring.storage.enlisted.errors import autocommitting, closed, failed, lone_savepoint, other_database
+from mainspring.storage.enlisted.errors import OwnFile, autocommitting, closed, failed, lone_savepoint, other_database
 from mainspring.storage.script import Row, Statement, SyncConnection
 
 
@@ -21,12 +21,14 @@ class EnlistedDjango:
     ``committed`` is called after the outermost ``atomic`` has committed.
     """
 
-    def __init__(self, handle: Any, engine: str, committed: Callable[[], None]) -> None:
+    def __init__(self, handle: Any, engine: str, committed: Callable[[], None], file: OwnFile | None = None) -> None:
         _check(handle, engine)
         self._handle = handle
         self._committed = committed
         self._registered = False
         self._driver = _DRIVERS[engine](handle)
+        if file is not None:
+            file.refuse_others(self._driver.execute)
 
     def execute(self, statement: Statement) -> Sequence[Row]:
         """Run it in the transaction that ``atomic`` has begun."""

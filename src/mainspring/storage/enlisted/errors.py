@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 from mainspring.model.errors import BadHandle, MainspringError, SchemaMissing
 from mainspring.storage.migrations import flags, migrations
+from mainspring.storage.script import Row, Statement
 
 ENGINES: Final = {"postgresql": "PostgreSQL", "sqlite": "SQLite", "memory": "memory"}
 """The databases, as they are spelled."""
@@ -22,6 +25,44 @@ def other_database(what: str, engine: str) -> BadHandle:
         f"tx is {what}, and this app is on {ENGINES[engine]}: a message can only be part of a transaction of its own "
         f"database. Pass a handle on {ENGINES[engine]}, or leave tx= out to store the message at once"
     )
+
+
+_FILES = Statement("PRAGMA database_list")
+"""Rows of a number, a name and a file, the main one first; without a file in memory. It reads no file."""
+
+
+class OwnFile:
+    """The SQLite file of an app, to compare those of a handle with."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self._resolved = self._path.resolve()
+        self._shown = str(self._resolved)
+
+    def refuse_others(self, execute: Callable[[Statement], Sequence[Row]]) -> None:
+        """Raise BadHandle unless the app's file is one of those that a handle has open, which executes by this.
+
+        An attached file is as good: its tables are found by their names.
+        """
+        files = [file or "" for _, name, file in execute(_FILES) if name != "temp"]
+        if self._shown in files or any(map(self._is, filter(None, files))):
+            return
+        raise BadHandle(
+            f"tx= is on the SQLite file {files[0] or ':memory:'!r}, and this app is on {self._shown!r}: a message can "
+            "only be part of a transaction of its own database. Connect to the app's file, or leave tx= out to store "
+            "the message at once"
+        )
+
+    def _is(self, file: str) -> bool:
+        # A relative path is of the directory that the process was in, or is in by now.
+        return any(_is_same(Path(file), own) for own in (self._resolved, self._path))
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:  # one of them is not written yet
+        return one.resolve() == other.resolve()
 
 
 def autocommitting(what: str, write: str) -> BadHandle:

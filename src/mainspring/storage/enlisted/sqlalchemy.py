@@ -22,10 +22,11 @@ from sqlalchemy.orm import Session, scoped_session
 from sqlalchemy.pool import PoolProxiedConnection
 
 from mainspring.model.errors import BadHandle, MainspringError
-from mainspring.storage.enlisted.errors import autocommitting, closed, failed, lone_savepoint, other_database
+from mainspring.storage.enlisted.errors import OwnFile, autocommitting, closed, failed, lone_savepoint, other_database
 from mainspring.storage.script import Row, Statement
 
 _KEY = "mainspring"
+_FILE = "mainspring-file"
 
 
 _PARAMETER = re.compile(r"\$(\d+)")
@@ -109,9 +110,14 @@ class EnlistedSqlalchemy:
     """
 
     def __init__(
-        self, handle: Session | scoped_session[Any] | Connection, engine: str, committed: Callable[[], None]
+        self,
+        handle: Session | scoped_session[Any] | Connection,
+        engine: str,
+        committed: Callable[[], None],
+        file: OwnFile | None = None,
     ) -> None:
         self._handle = handle
+        self._file = file
         self._engine = engine
         self._committed = committed
         self._connection: Connection | None = None
@@ -141,6 +147,11 @@ class EnlistedSqlalchemy:
         if not connection.in_transaction():
             connection.begin()  # as its first statement would
         _CHECKS[engine](connection)
+        file = self._file
+        # Looked up once for each connection of the driver.
+        if file is not None and connection.info.get(_FILE) is not file:
+            file.refuse_others(lambda statement: _rows(connection, statement))
+            connection.info[_FILE] = file
         return connection
 
 
@@ -152,7 +163,9 @@ class EnlistedAsyncSqlalchemy:
         handle: AsyncSession | async_scoped_session[Any] | AsyncConnection,
         engine: str,
         committed: Callable[[], None],
+        file: OwnFile | None = None,
     ) -> None:
+        self._file = file
         self._handle = handle() if isinstance(handle, async_scoped_session) else handle
         self._engine = engine
         self._committed = committed
@@ -166,7 +179,9 @@ class EnlistedAsyncSqlalchemy:
             raise unusable(error) from error
 
     def _execute(self, handle: Session | Connection, statement: Statement) -> Sequence[Row]:
-        self._enlisted_sync = self._enlisted_sync or EnlistedSqlalchemy(handle, self._engine, self._committed)
+        self._enlisted_sync = self._enlisted_sync or EnlistedSqlalchemy(
+            handle, self._engine, self._committed, self._file
+        )
         return self._enlisted_sync.execute(statement)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mainspring.model.errors import BadHandle, SchemaMissing
-from mainspring.storage.enlisted.errors import closed
+from mainspring.storage.enlisted.errors import OwnFile, closed
 from mainspring.storage.migrations import flags, migrations
 from mainspring.storage.script import Row, Statement
 from mainspring.storage.sqlite.connection import translated
@@ -21,8 +21,10 @@ _LEGACY = -1
 class EnlistedSqlite:
     """``SyncConnection`` over a caller's connection. Never commits, and leaves its settings as they are."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, file: OwnFile | None = None) -> None:
         self._cursor = refuse_autocommit(connection)
+        if file is not None:
+            file.refuse_others(self.execute)
 
     def execute(self, statement: Statement) -> Sequence[Row]:
         """Run it in the caller's transaction and return its rows, empty where it has none."""
