@@ -127,6 +127,14 @@ MUTANTS: list[Mutant] = [
         caught_by="tests/unit/app/test_health.py",
     ),
     Mutant(
+        "a scrape waits for the slowest check",
+        file="app/observe/custom_checks.py",
+        was="        await asyncio.wait(calls, timeout=PATIENCE)\n",
+        becomes="        await asyncio.wait(calls)\n",
+        caught_by="tests/unit/app/test_custom_checks.py::"
+        "test_metrics_do_not_wait_for_a_slow_check_and_report_its_result_when_it_ends",
+    ),
+    Mutant(
         "a check that returns an unknown status breaks all others",
         file="app/observe/custom_checks.py",
         was="    if not isinstance(status, str) or status not in ORDER:\n",

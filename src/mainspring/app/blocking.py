@@ -167,6 +167,7 @@ class _LoopThread(threading.Thread):
             try:
                 self.loop.run_until_complete(self._connection.close_now())
                 with contextlib.suppress(RuntimeError):
+                    self.loop.run_until_complete(_cancel_others())
                     self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             finally:
                 self.loop.close()
@@ -176,6 +177,15 @@ class _LoopThread(threading.Thread):
         if self._pid == os.getpid():  # a parent's loop is woken by the same socket
             with contextlib.suppress(RuntimeError):  # closed already
                 self.loop.call_soon_threadsafe(self.loop.stop)
+
+
+async def _cancel_others() -> None:
+    """End what still runs on this loop, such as a slow health check: a closed loop would drop it with an error."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for each in others:
+        each.cancel()
+    if others:
+        await asyncio.wait(others, timeout=1.0)  # one that ignores it is left
 
 
 def at_once(work: Work[T]) -> T:

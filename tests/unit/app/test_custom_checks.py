@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from mainspring import Check, Health, Mainspring, errors
+from mainspring.app.observe import custom_checks
+from tests.integration.app.measuring import of, scraped
 
 
 @pytest.fixture
@@ -336,3 +338,72 @@ async def test_limits_are_set_once_for_every_call(app: Mainspring) -> None:
     app.health.limits = HealthLimits(backlog=(-1, 10))
 
     assert (await found(app, "backlog")).status == "degraded"
+
+
+async def health_metrics(app: Mainspring) -> dict[str, float]:
+    return of(scraped(await app.metrics()), "mainspring_health")
+
+
+async def test_metrics_do_not_wait_for_a_slow_check_and_report_its_result_when_it_ends(
+    app: Mainspring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(custom_checks, "PATIENCE", 0.01)
+    go_on, calls = asyncio.Event(), 0
+
+    async def slow() -> str:
+        nonlocal calls
+        calls += 1
+        await go_on.wait()
+        return "degraded"
+
+    app.health.check("bank", slow, tags=["payments"])
+    async with app:
+        first, second = await health_metrics(app), await health_metrics(app)
+        go_on.set()
+        async with asyncio.timeout(10):
+            while not (third := await health_metrics(app)):
+                await asyncio.sleep(0)
+        again = await health_metrics(app)
+
+    assert first == second == {}
+    assert third == again == {"bank": 1}
+    assert calls == 1
+
+
+async def test_metrics_run_a_check_again_whose_result_is_old(app: Mainspring, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = iter(["healthy", "degraded", "unhealthy"])
+    app.health.check("bank", lambda: next(results))
+    async with app:
+        first, second = await health_metrics(app), await health_metrics(app)
+        monkeypatch.setattr(custom_checks, "FRESH", 0.0)
+        third = await health_metrics(app)
+        health = await app.health()
+
+    assert [each["bank"] for each in (first, second, third)] == [0, 0, 1]
+    assert health.status == "unhealthy"
+
+
+async def test_metrics_reuse_what_health_has_just_found(app: Mainspring) -> None:
+    results = iter(["degraded"])
+    app.health.check("bank", lambda: next(results))
+    async with app:
+        await app.health()
+
+        assert await health_metrics(app) == {"bank": 1}
+
+
+def test_closing_the_blocking_face_ends_a_slow_check(app: Mainspring, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(custom_checks, "PATIENCE", 0.01)
+    ended = threading.Event()
+
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    app.health.check("bank", slow)
+    app.sync.metrics()
+    app.sync.close()
+
+    assert ended.wait(10)

@@ -37,6 +37,10 @@ BUILT_IN = frozenset(
 )  # fmt: skip
 """The names of the built-in checks, and of the readings that they are made from."""
 _LONGEST_VALUE = 100
+FRESH = 5.0
+"""Seconds for which metrics reuse a result."""
+PATIENCE = 2.0
+"""Seconds that metrics wait for a check: a scrape has about ten for everything."""
 LONGEST = timedelta(seconds=8)
 """The longest timeout: the result of all is due within ten seconds."""
 
@@ -51,6 +55,11 @@ class CustomCheck:
     tags: tuple[str, ...]
     running: list[Callable[[], bool]] = field(default_factory=list)
     """For each call that did not end within its timeout: whether it still runs."""
+    last: Check | None = None
+    """The result of the latest call."""
+    last_at: float = float("-inf")
+    refreshing: asyncio.Task[Check] | None = None
+    """The call for those that do not wait for its end."""
 
 
 class CustomChecks:
@@ -128,7 +137,35 @@ async def run(checks: Sequence[CustomCheck]) -> list[Check]:
             each.cancel()
 
 
+async def recent(checks: Sequence[CustomCheck]) -> list[Check]:
+    """Return results of the last seconds; run what has none, but wait for a moment only.
+
+    A check that takes longer is reported with the result before, if there is one: its call continues for the next time.
+    """
+    if not in_loop():
+        return await run(checks)
+    since = time.monotonic() - FRESH
+    calls = [_refreshed(each) for each in checks if each.last_at < since]
+    if calls:
+        await asyncio.wait(calls, timeout=PATIENCE)
+    return [each.last for each in checks if each.last is not None]
+
+
+def _refreshed(check: CustomCheck) -> asyncio.Task[Check]:
+    """Return the call of this loop that runs already, or a new one."""
+    task = check.refreshing
+    if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+        task = check.refreshing = asyncio.ensure_future(_timed(check))
+    return task
+
+
 async def _timed(check: CustomCheck) -> Check:
+    check.last = found = await _called_in_time(check)
+    check.last_at = time.monotonic()
+    return found
+
+
+async def _called_in_time(check: CustomCheck) -> Check:
     check.running[:] = [each for each in check.running if each()]
     limit = f"no result within {spell(check.timeout)}"
     if check.running:

@@ -55,8 +55,8 @@ class Examiner:
         return [*await self._built_in(limits), *await custom_checks.run(own)]
 
     async def of_process(self) -> list[Check]:
-        """Return the results of the checks of this process, with all registered ones."""
-        return [*of_process(self._workers, self._leases()), *await custom_checks.run(self.custom.chosen(None))]
+        """Return the results of the checks of this process, with recent ones of all that are registered."""
+        return [*of_process(self._workers, self._leases()), *await custom_checks.recent(self.custom.chosen(None))]
 
     async def of_database(self, storage: Storage, limits: HealthLimits | None = None) -> list[Check]:
         """Return the results of the checks of an open database."""
