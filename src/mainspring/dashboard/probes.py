@@ -18,7 +18,7 @@ from mainspring.dashboard.readings import Readings
 from mainspring.dashboard.responses import JSON, Problem, encode, plain, problem_of
 from mainspring.dashboard.security.headers import guarded
 from mainspring.model.errors import MissingExtra
-from mainspring.model.health import Check, Health, HealthLimits, Status, health_of
+from mainspring.model.health import Health, HealthLimits, Status, built_in, health_of
 
 _PATIENCE = 10.0
 
@@ -63,7 +63,7 @@ async def _found(read: Callable[[], Awaitable[Health]]) -> Health:
     except Exception as error:  # noqa: BLE001 - any error is the result
         why = problem_of(error).message
     seconds = time.monotonic() - begun
-    return health_of([Check("storage", "unhealthy", why, seconds=seconds)], seconds)
+    return health_of([built_in("storage", "unhealthy", why, seconds=seconds)], seconds)
 
 
 def _response(health: Health, status: str, *, detailed: bool) -> Response:

@@ -29,6 +29,44 @@ class Check:
     """What it counts for. ``ready``: whether this process receives traffic."""
 
 
+BuiltIn = Literal[
+    "storage",
+    "rights",
+    "schema",
+    "deliveries",
+    "backlog",
+    "overdue",
+    "lapsed",
+    "dead",
+    "workers",
+    "groups",
+    "claiming",
+    "inbox",
+    "schedules",
+    "clock",
+    "worker",
+    "version",
+    "breaker",
+    "overrunning",
+    "subscriptions",
+    "leases",
+]
+"""The built-in checks, and the reading ``deliveries`` that some are made from."""
+
+
+def built_in(
+    name: BuiltIn,
+    status: Status,
+    summary: str,
+    data: Mapping[str, object] | None = None,
+    *,
+    of: object = None,
+    seconds: float | None = None,
+) -> Check:
+    """Return the result of a built-in check; ``of`` one group or one worker, which its name ends in."""
+    return Check(name if of is None else f"{name} {of}", status, summary, data or {}, seconds)
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """The worst of all check results."""

@@ -278,6 +278,7 @@ async def test_a_tag_that_no_check_has_is_told_apart_from_all_being_well(app: Ma
     ("arguments", "error", "text"),
     [
         ({"name": "storage"}, errors.Conflict, "is the name of a built-in health check"),
+        ({"name": "version"}, errors.Conflict, "is the name of a built-in health check"),
         ({"name": "two words"}, errors.BadOption, "health check"),
         ({"timeout": "1m"}, errors.BadOption, "timeout='1m' is out of bounds: it must be between 1ms and 8s"),
         ({"tags": "ready"}, errors.BadOption, "write a list, as in \\['ready'\\]"),

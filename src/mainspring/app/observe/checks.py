@@ -20,7 +20,7 @@ from mainspring.model.errors import (
     StorageError,
     StorageUnavailable,
 )
-from mainspring.model.health import Check, HealthLimits, Status, worst
+from mainspring.model.health import BuiltIn, Check, HealthLimits, Status, built_in, worst
 from mainspring.model.inbox import InboxFilter, InboxView
 from mainspring.model.lease import LeaseTrouble
 from mainspring.model.search import Filter
@@ -43,7 +43,7 @@ _NEW = timedelta(hours=1)
 
 def failed(error: Exception) -> Check:
     """Return the result if the database cannot be used."""
-    return Check("storage", "unhealthy", str(error), {"error": type(error).__name__})
+    return built_in("storage", "unhealthy", str(error), {"error": type(error).__name__})
 
 
 def of_process(workers: Sequence[Worker], leases: Sequence[LeaseTrouble]) -> list[Check]:
@@ -73,7 +73,7 @@ class StorageChecks:
                 await self._run()
         except TimeoutError:
             summary = f"the database did not answer within {_PATIENCE:.0f} s"
-            self._unreachable(Check("storage", "unhealthy", summary, seconds=time.monotonic() - begun))
+            self._unreachable(built_in("storage", "unhealthy", summary, seconds=time.monotonic() - begun))
         except MainspringError as error:
             self._unreachable(replace(failed(error), seconds=time.monotonic() - begun))
         return self._found
@@ -86,8 +86,8 @@ class StorageChecks:
         latency = await self._storage.ping()
         milliseconds = round(latency / timedelta(milliseconds=1), 3)
         answered, data = f"answered in {milliseconds:.1f} ms", {"latency_ms": milliseconds}
-        self._found.append(Check("storage", "healthy", answered, data, time.monotonic() - begun))
-        readings = {
+        self._found.append(built_in("storage", "healthy", answered, data, seconds=time.monotonic() - begun))
+        readings: dict[BuiltIn, Callable[[], Awaitable[list[Check]]]] = {
             "rights": self._rights,
             "schema": self._schema,
             "deliveries": self._deliveries,
@@ -98,7 +98,7 @@ class StorageChecks:
         for name, reading in readings.items():
             await self._read(name, reading)
 
-    async def _read(self, name: str, reading: Callable[[], Awaitable[list[Check]]]) -> None:
+    async def _read(self, name: BuiltIn, reading: Callable[[], Awaitable[list[Check]]]) -> None:
         """Add the checks of a reading. One that the database rejects is a result, and the others continue."""
         begun = time.monotonic()
         try:
@@ -115,7 +115,7 @@ class StorageChecks:
             if not damaged:  # else it is the reason, and reported
                 if isinstance(error, SchemaMissing):
                     raise
-                checks = [Check(name, "unhealthy", str(error), {"error": type(error).__name__})]
+                checks = [built_in(name, "unhealthy", str(error), {"error": type(error).__name__})]
             else:
                 checks = []
         seconds = time.monotonic() - begun
@@ -170,7 +170,7 @@ def _patience() -> AbstractAsyncContextManager[object]:
 
 def _lacking(lacking: Sequence[str]) -> Check:
     more = f" and {len(lacking) - 1:,} more: see `mainspring doctor`" if len(lacking) > 1 else ""
-    return Check("rights", "unhealthy", f"this role lacks {lacking[0]}{more}", {"lacking": list(lacking)})
+    return built_in("rights", "unhealthy", f"this role lacks {lacking[0]}{more}", {"lacking": list(lacking)})
 
 
 def _damaged(missing: Sequence[LostObject]) -> list[Check]:
@@ -181,7 +181,7 @@ def _damaged(missing: Sequence[LostObject]) -> list[Check]:
     shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
     summary = f"{shown} is missing, although the migration that creates it was applied: {missing[0].remedy}"
     status: Status = "unhealthy" if any(each.needed for each in missing) else "degraded"
-    return [Check("schema", status, summary, {"missing": names})]
+    return [built_in("schema", status, summary, {"missing": names})]
 
 
 def _dead(new: Mapping[str, int], total: int, limits: HealthLimits) -> Check:
@@ -190,7 +190,7 @@ def _dead(new: Mapping[str, int], total: int, limits: HealthLimits) -> Check:
     status = worst((_grade(count, limits.new_dead), _grade(total, limits.dead)))
     hint = "" if status == "healthy" else ": see `mainspring dead causes`"
     data = {"new": count, "groups": dict(new), "count": total, "limits": {"new": limits.new_dead, "all": limits.dead}}
-    return Check("dead", status, f"{count:,} new in the last hour{named}, {total:,} in all{hint}", data)
+    return built_in("dead", status, f"{count:,} new in the last hour{named}, {total:,} in all{hint}", data)
 
 
 def _named(counts: Mapping[str, int]) -> str:
@@ -201,13 +201,13 @@ def _named(counts: Mapping[str, int]) -> str:
 
 def _clock(ahead: timedelta) -> Iterator[Check]:
     if ahead > AHEAD:
-        yield Check("clock", "degraded", stands_still(ahead), {"ahead": ahead.total_seconds()})
+        yield built_in("clock", "degraded", stands_still(ahead), {"ahead": ahead.total_seconds()})
 
 
 def _received(stuck: Sequence[InboxView], limits: HealthLimits) -> Check:
     data: dict[str, object] = {"count": len(stuck), "limits": (limits.stuck, None)}
     if len(stuck) <= limits.stuck:
-        return Check("inbox", "healthy", f"{len(stuck):,} stuck", data)
+        return built_in("inbox", "healthy", f"{len(stuck):,} stuck", data)
     longest = stuck[-1]
     data["example"] = {
         "message_id": longest.message_id,
@@ -220,14 +220,16 @@ def _received(stuck: Sequence[InboxView], limits: HealthLimits) -> Check:
         f"{count} stuck for longer than {spell(limits.stuck_after)}, as {longest.message_id} of {longest.source}: see "
         "`mainspring inbox list --stuck`"
     )
-    return Check("inbox", "degraded", hint, data)
+    return built_in("inbox", "degraded", hint, data)
 
 
-def _measure(name: str, count: int, limits: tuple[int, int | None], what: str) -> Check:
-    return Check(name, _grade(count, limits), f"{count:,} {what}", {"count": count, "limits": limits})
+def _measure(name: BuiltIn, count: int, limits: tuple[int, int | None], what: str) -> Check:
+    return built_in(name, _grade(count, limits), f"{count:,} {what}", {"count": count, "limits": limits})
 
 
-def _waiting(name: str, ready: Mapping[str, int], paused: Collection[str], limits: tuple[int, int], what: str) -> Check:
+def _waiting(
+    name: BuiltIn, ready: Mapping[str, int], paused: Collection[str], limits: tuple[int, int], what: str
+) -> Check:
     """Check how much waits. What waits in a paused group does so on purpose: it degrades at most."""
     total = sum(ready.values())
     held = {group: count for group, count in sorted(ready.items()) if count and group in paused}
@@ -287,8 +289,8 @@ def _alive(roster: Roster, limits: HealthLimits) -> Check:
     }
     if waiting:
         hint = f"{len(alive)} alive, none of {', '.join(waiting)}: start one, as in `mainspring worker MODULE:APP`"
-        return Check("workers", "degraded", hint, data)
-    return Check("workers", "healthy", f"{len(alive)} alive", data)
+        return built_in("workers", "degraded", hint, data)
+    return built_in("workers", "healthy", f"{len(alive)} alive", data)
 
 
 def _groups_of(alive: Sequence[WorkerView]) -> set[tuple[str, str]]:
@@ -307,8 +309,8 @@ def _served(roster: Roster, limits: HealthLimits) -> Check:
     data = {"unserved": unserved, "paused": paused}
     if unserved:
         hint = f"no worker serves {', '.join(unserved)}: start one, or run `mainspring groups retire`"
-        return Check("groups", "degraded", hint, data)
-    return Check("groups", "healthy", f"all served, {len(paused)} paused", data)
+        return built_in("groups", "degraded", hint, data)
+    return built_in("groups", "healthy", f"all served, {len(paused)} paused", data)
 
 
 def _claimed(roster: Roster, counts: Sequence[Counts], limits: HealthLimits) -> Check:
@@ -329,8 +331,8 @@ def _claimed(roster: Roster, counts: Sequence[Counts], limits: HealthLimits) -> 
     if drained:
         reasons.append(f"all workers of {', '.join(found['drained'])} drain: see `mainspring workers list`")
     if reasons:
-        return Check("claiming", "degraded", f"ready work is not claimed: {'; '.join(reasons)}", data)
-    return Check("claiming", "healthy", "every group with work is served", data)
+        return built_in("claiming", "degraded", f"ready work is not claimed: {'; '.join(reasons)}", data)
+    return built_in("claiming", "healthy", "every group with work is served", data)
 
 
 def _drained(serving: Sequence[WorkerView]) -> bool:
@@ -342,17 +344,18 @@ def _newer(workers: Sequence[Worker]) -> Iterator[Check]:
     for worker in workers:
         for group, versions in worker.awaiting_newer().items():
             hint = f"messages for {group} wait for a worker with newer code: {versions[0]}"
-            yield Check(f"version {group}", "degraded", hint, {"group": group, "versions": list(versions)})
+            yield built_in("version", "degraded", hint, {"group": group, "versions": list(versions)}, of=group)
 
 
 def _breakers(workers: Sequence[Worker]) -> Iterator[Check]:
     for worker in workers:
         for group, left in worker.pauses().items():
-            yield Check(
-                f"breaker {group}",
+            yield built_in(
+                "breaker",
                 "degraded",
                 f"{group} failed too often and is paused here, for {spell(left)} more",
                 {"group": group, "seconds": left.total_seconds()},
+                of=group,
             )
 
 
@@ -360,15 +363,16 @@ def _subscriptions(workers: Sequence[Worker]) -> Iterator[Check]:
     for worker in workers:
         for group in worker.subscribing.retired:
             hint = f"{group} was retired while a worker here has its consumer: remove it, or restart the worker"
-            yield Check(f"subscriptions {group}", "degraded", hint, {"group": group, "retired": True})
+            yield built_in("subscriptions", "degraded", hint, {"group": group, "retired": True}, of=group)
         for group, (patterns, ago) in worker.subscribing.missed().items():
             missed = sorted(patterns)
-            yield Check(
-                f"subscriptions {group}",
+            yield built_in(
+                "subscriptions",
                 "degraded",
                 f"{group} had lost its subscription to {', '.join(missed)}, restored {spell(ago)} ago: run this "
                 "release of Mainspring in every worker of the app",
                 {"group": group, "patterns": missed, "seconds": ago.total_seconds()},
+                of=group,
             )
 
 
@@ -391,23 +395,24 @@ def _overrunning(workers: Sequence[Worker]) -> Iterator[Check]:
         "seconds": longest.since.total_seconds(),
         "schedule": schedule,
     }
-    yield Check("overrunning", "degraded", hint, data)
+    yield built_in("overrunning", "degraded", hint, data)
 
 
 def _loops(workers: Sequence[Worker]) -> Iterator[Check]:
     for number, worker in enumerate(workers, 1):
-        name = "worker" if len(workers) == 1 else f"worker {number}"
+        of = None if len(workers) == 1 else number
         reports = worker.progress()
         data = {loop: {"turns": each.turns, "failures": each.failures} for loop, each in reports.items()}
         failing = [f"{loop}: {each.error}" for loop, each in reports.items() if each.failures]
         if any(each.ended for each in reports.values()):
-            yield Check(name, "unhealthy", "; ".join(failing), data)
+            yield built_in("worker", "unhealthy", "; ".join(failing), data, of=of)
         elif failing:
-            yield Check(name, "degraded", "; ".join(failing), data)
+            yield built_in("worker", "degraded", "; ".join(failing), data, of=of)
         elif not worker.ready:
-            yield Check(name, "degraded", "not ready: waiting for the database or its schema, or stopping", data)
+            hint = "not ready: waiting for the database or its schema, or stopping"
+            yield built_in("worker", "degraded", hint, data, of=of)
         else:
-            yield Check(name, "healthy", "every loop progresses", data)
+            yield built_in("worker", "healthy", "every loop progresses", data, of=of)
 
 
 def _leases(troubles: Sequence[LeaseTrouble]) -> Iterator[Check]:
@@ -424,4 +429,4 @@ def _leases(troubles: Sequence[LeaseTrouble]) -> Iterator[Check]:
         "lost": sorted({each.name for each in troubles if each.lost}),
         "late": sorted({each.name for each in troubles if not each.lost}),
     }
-    yield Check("leases", "degraded", "; ".join(reasons) + more, data)
+    yield built_in("leases", "degraded", "; ".join(reasons) + more, data)

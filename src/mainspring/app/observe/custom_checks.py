@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import cast
+from typing import cast, get_args
 
 import msgspec
 
@@ -17,7 +17,7 @@ from mainspring.app.blocking import in_loop
 from mainspring.app.names import check_group
 from mainspring.app.options import closest, length
 from mainspring.model.errors import BadOption, BadSignature, Conflict
-from mainspring.model.health import ORDER, Check, HealthLimits, Status
+from mainspring.model.health import ORDER, BuiltIn, Check, HealthLimits, Status
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.text import described, repr_of, text_of
 from mainspring.timing.duration import Duration, spell
@@ -29,12 +29,7 @@ LIVE = "live"
 Result = bool | Status | Check | None
 """None and True are healthy, False is unhealthy."""
 CheckFunction = Callable[[], Result | Awaitable[Result]]
-BUILT_IN = frozenset(
-    {
-        "storage", "rights", "schema", "deliveries", "backlog", "overdue", "lapsed", "dead", "workers", "groups",
-        "claiming", "inbox", "schedules", "clock", "worker", "breaker", "overrunning", "subscriptions", "leases",
-    }
-)  # fmt: skip
+BUILT_IN: frozenset[str] = frozenset(get_args(BuiltIn))
 """The names of the built-in checks, and of the readings that they are made from."""
 _LONGEST_VALUE = 100
 FRESH = 5.0

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from mainspring.model.health import Check, HealthLimits
+from mainspring.model.health import Check, HealthLimits, built_in
 from mainspring.model.schedule import Freeze, Schedule, Timesheet
 from mainspring.model.search import Filter
 from mainspring.model.views import DeliveryView
@@ -46,7 +46,7 @@ class ScheduleChecks:
         """
         sheet = await storage.timetable.read()
         if not sheet.schedules:
-            return Check("schedules", "healthy", "there are none", {"count": 0})
+            return built_in("schedules", "healthy", "there are none", {"count": 0})
         frozen = {each.app for each in sheet.freezes}
         moving = [each for each in sheet.schedules if each.paused_at is None and each.retired_at is None]
         problems = self._read(sheet.schedules)
@@ -84,8 +84,8 @@ class ScheduleChecks:
                 "seconds": (sheet.now - longest.scheduled_for).total_seconds(),
             }
         if reasons:
-            return Check("schedules", "degraded", "; ".join(reasons), data)
-        return Check("schedules", "healthy", f"{len(moving):,} active, none overdue, broken or blocked", data)
+            return built_in("schedules", "degraded", "; ".join(reasons), data)
+        return built_in("schedules", "healthy", f"{len(moving):,} active, none overdue, broken or blocked", data)
 
     def _read(self, schedules: Sequence[Schedule]) -> Mapping[_Key, str | None]:
         known = self._problems
