@@ -4,13 +4,14 @@ import asyncio
 import functools
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from mainspring import Check, Health, Mainspring, errors
 from mainspring.app.observe import custom_checks
+from mainspring.model.health import ORDER, Status
 from tests.integration.app.measuring import of, scraped
 
 
@@ -104,7 +105,7 @@ async def test_the_data_of_a_check_is_json_without_its_secrets(app: Mainspring) 
     assert shown == {"url": "redis://…@cache", "login": {"password": "…"}, "1": [2, None]}
 
 
-async def check_bank() -> str:
+async def check_bank() -> Status:
     await asyncio.sleep(0)
     return "degraded"
 
@@ -351,7 +352,7 @@ async def test_metrics_do_not_wait_for_a_slow_check_and_report_its_result_when_i
     monkeypatch.setattr(custom_checks, "PATIENCE", 0.01)
     go_on, calls = asyncio.Event(), 0
 
-    async def slow() -> str:
+    async def slow() -> Status:
         nonlocal calls
         calls += 1
         await go_on.wait()
@@ -372,7 +373,7 @@ async def test_metrics_do_not_wait_for_a_slow_check_and_report_its_result_when_i
 
 
 async def test_metrics_run_a_check_again_whose_result_is_old(app: Mainspring, monkeypatch: pytest.MonkeyPatch) -> None:
-    results = iter(["healthy", "degraded", "unhealthy"])
+    results: Iterator[Status] = iter(ORDER)
     app.health.check("bank", lambda: next(results))
     async with app:
         first, second = await health_metrics(app), await health_metrics(app)
@@ -385,7 +386,7 @@ async def test_metrics_run_a_check_again_whose_result_is_old(app: Mainspring, mo
 
 
 async def test_metrics_reuse_what_health_has_just_found(app: Mainspring) -> None:
-    results = iter(["degraded"])
+    results: Iterator[Status] = iter(ORDER[1:])
     app.health.check("bank", lambda: next(results))
     async with app:
         await app.health()

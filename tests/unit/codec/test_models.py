@@ -145,13 +145,13 @@ INSTANCES: list[tuple[Any, Any]] = [
     (Nested, Nested(lines=[Strict(orderId=1)], first={"a": Aliased(orderId=2)})),
     (Tree, Tree(N="a", children=[Tree(N="b")])),
     (Page[Strict], Page[Strict](Items=[Strict(orderId=1)])),
-    (Home, Home(Pet=Dog())),
+    (Home, Home(Pet=Dog(Kind="dog"))),
     (Computed, Computed(id=1)),
     (StrictlyComputed, StrictlyComputed(id=1)),
     (Embedded, Embedded(settings='{"a": 1}')),  # type: ignore[arg-type]
     (Crossed, Crossed(second="1", first="2")),
     (Holding, Holding(crossed=Crossed(second="1", first="2"))),
-    (Ordered, Ordered(orderId=1)),  # type: ignore[call-arg]
+    (Ordered, Ordered(orderId=1)),
     (list[Strict], [Strict(orderId=1)]),
     (Strict | None, Strict(orderId=1)),
     (Around, Around(Strict(orderId=1), [Nested(lines=[], first={"a": Aliased(orderId=2)})])),

@@ -272,7 +272,7 @@ def _result(check: CustomCheck, outcome: _Outcome) -> Check:
         case Check() as found:
             return _own(check, found)
         case str() as status if status in ORDER:
-            return _made(check, cast("Status", status), "" if status == "healthy" else f"it returned {status!r}")
+            return _made(check, status, "" if status == "healthy" else f"it returned {status!r}")
         case other:
             _close(other)
             allowed = "None, True, False, 'healthy', 'degraded', 'unhealthy' or a Check"
@@ -281,7 +281,8 @@ def _result(check: CustomCheck, outcome: _Outcome) -> Check:
 
 def _own(check: CustomCheck, found: Check) -> Check:
     """Return the result that a function made itself, if it is one that can be shown."""
-    status, summary, data = found.status, found.summary, found.data
+    status, data = found.status, found.data
+    summary: object = found.summary
     if not isinstance(status, str) or status not in ORDER:
         return _wrong(check, f"status={repr_of(status, _LONGEST_VALUE)}: write 'healthy', 'degraded' or 'unhealthy'")
     if not isinstance(summary, str):

@@ -42,7 +42,7 @@ def mentions_pydantic(annotation: Any) -> bool:
 
 def model_json(value: Any) -> bytes:
     """A model as the JSON it writes itself."""
-    kind = type(value)
+    kind: Any = type(value)
     if _is_overridden(kind, "model_dump_json"):
         text: str = value.model_dump_json()
         return text.encode()
@@ -52,7 +52,7 @@ def model_json(value: Any) -> bytes:
 
 def model_values(value: Any) -> Any:
     """A model as the dicts, lists and scalars that its JSON stands for."""
-    kind = type(value)
+    kind: Any = type(value)
     return kind.__pydantic_serializer__.to_python(value, mode="json", **_writing(kind))
 
 
