@@ -89,7 +89,7 @@ MUTANTS: list[Mutant] = [
         "a field is read by the alias of another",
         file="storage/codec/types.py",
         was="        alias != name and alias in _fields(each)\n",
-        becomes="        alias != name and alias not in name\n",
+        becomes="        alias == name and alias in _fields(each)\n",
         caught_by="tests/unit/codec/test_models.py",
     ),
     Mutant(
