@@ -131,8 +131,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "a calendar that fails in an outage stops the scheduler",
         file="runtime/offline.py",
-        was="        except CannotPlan as error:\n            self._log_problem(name, str(error))\n            return None\n",
-        becomes="        except CannotPlan:\n            raise\n",
+        was="            self._log_problem(name, str(error))\n            return None\n",
+        becomes="            raise error from error\n",
         caught_by="tests/runtime/test_offline.py::test_a_calendar_that_fails_at_the_start_stops_no_worker_from_starting",
     ),
     # --- what people and releases do to it -------------------------------------------------------------------
@@ -370,5 +370,27 @@ MUTANTS: list[Mutant] = [
         was="    fit = _fitting(plan, due, times) if is_met else _Fit()\n",
         becomes="    fit = _fitting(plan, due, times)\n",
         caught_by="tests/runtime/test_conditions.py",
+    ),
+    Mutant(
+        "an answer of only_if counts for a later definition of its schedule",
+        file="runtime/schedules/conditions.py",
+        was="[:2] != (row.next_at, row.revision)",
+        becomes="[:1] != (row.next_at,)",
+        caught_by="tests/runtime/test_conditions.py",
+    ),
+    Mutant(
+        "an only_if that hangs is called again and again, each time in another thread",
+        file="runtime/schedules/conditions.py",
+        was="        if running is not None and not running.done():\n",
+        becomes="        if running is None and name is None:\n",
+        caught_by="tests/runtime/test_conditions.py",
+    ),
+    Mutant(
+        "a thread counts as free when the caller has given up",
+        file="runtime/offload.py",
+        was="        self._calls.put(_Call(",
+        becomes="        answer.add_done_callback(lambda _: setattr(self, '_busy', self._busy - answer.cancelled()))\n"
+        "        self._calls.put(_Call(",
+        caught_by="tests/runtime/test_threads.py",
     ),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -79,6 +79,27 @@ async def test_no_row_is_locked_while_it_is_asked(scene: Scene) -> None:
     assert await scene.due_times() == [NOON + HOUR]
 
 
+async def test_an_answer_counts_for_the_definition_that_it_was_given_for(scene: Scene) -> None:
+    answers = [True, False]  # the second one is for the row as it is by then
+
+    async def edited() -> bool:
+        if len(answers) == 2:
+            await scene.edit(edits={"priority": 1})
+        return answers.pop(0)
+
+    firing = node(scene, edited)
+    await firing.turn()
+    scene.clock.advance(HOUR)
+
+    await firing.turn()
+    assert answers == [False]
+    assert (await scene.row()).fired == 0  # asked once more, in the next turn
+    await firing.turn()
+
+    row = await scene.row()
+    assert (row.fired, row.skipped, answers) == (0, 1, [])
+
+
 @pytest.mark.parametrize("how", ["raises", "hangs"])
 async def test_a_condition_without_an_answer_leaves_its_schedule_for_a_minute(
     scene: Scene, how: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
@@ -110,6 +131,67 @@ async def test_a_condition_without_an_answer_leaves_its_schedule_for_a_minute(
     assert (await scene.row()).fired == 1
     said = "its only_if= failed: RuntimeError: no idea" if how == "raises" else "its only_if= has not returned within"
     assert said in caplog.text
+
+
+@pytest.fixture
+def hanging() -> Iterator[threading.Event]:
+    """What plain functions wait for: set at the end, whatever happens."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def asking(scene: Scene, **functions: Callable[[], Any]) -> Node:
+    definition = {**CODED, "overlap": "allow"}
+    declared = {name: Declared(definition, {}, {"only_if": (each,)}) for name, each in functions.items()}
+    return Node(scene.storage.sibling(), scene.clock, Scheduling("app", declared), HOUR)
+
+
+async def test_plain_functions_that_hang_take_no_thread_from_others_and_are_not_called_again_before_they_return(
+    scene: Scene, hanging: threading.Event, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditions, "PATIENCE", 0.2)
+    monkeypatch.setattr(conditions, "_AT_ONCE", 2)
+    begun: list[str] = []
+
+    def stuck(name: str) -> Callable[[], bool]:
+        def function() -> bool:
+            begun.append(name)
+            return hanging.wait(60)
+
+        return function
+
+    names = [f"stuck {number}" for number in range(5)]
+    firing = asking(scene, **{name: stuck(name) for name in names}, fine=lambda: True)
+    await firing.turn()
+    for _ in range(3):
+        scene.clock.advance(HOUR)
+        await firing.turn()
+
+    assert sorted(begun) == names
+    assert (await scene.row("fine")).fired == 3
+    assert "schedule fine" not in caplog.text
+    assert "its only_if= has not returned within 0.2 s" in caplog.text
+    assert "its only_if= has not returned since it was called last" in caplog.text
+
+    hanging.set()
+    for each in firing.scheduler._conditions._running.values():  # nothing else tells that a thread is done
+        await asyncio.wait([each])
+    scene.clock.advance(HOUR)
+    await firing.turn()
+    assert (await scene.row(names[0])).fired == 1
+
+
+async def test_a_timeout_of_its_own_is_reported_as_what_it_is(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    def slow() -> bool:
+        raise TimeoutError("the bank did not answer")
+
+    firing = node(scene, slow)
+    await firing.turn()
+    scene.clock.advance(HOUR)
+    await firing.turn()
+
+    assert "its only_if= failed: TimeoutError: the bank did not answer" in caplog.text
 
 
 async def test_a_node_without_the_function_leaves_it_to_others(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:

@@ -24,26 +24,30 @@ class _Call(NamedTuple):
 
 
 class Threads:
-    """Up to ``limit`` threads, started on demand."""
+    """Up to ``limit`` threads, started on demand.
+
+    Each is busy until its function has returned, also if the caller has given up.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._busy = 0
+        self._lock = threading.Lock()
 
     def call(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        """Run ``function`` in a thread; the result arrives on the calling loop."""
+        """Run ``function`` in a thread, unless its caller gives up before; the result arrives on the calling loop."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
-        if self._busy >= len(self._threads) and len(self._threads) < self._limit:
-            thread = threading.Thread(
-                target=self._work, name=f"mainspring-handler-{len(self._threads) + 1}", daemon=True
-            )
-            thread.start()  # raises if the system has no more threads: nothing is counted then
-            self._threads.append(thread)
-        self._busy += 1
-        answer.add_done_callback(self._freed)
+        with self._lock:
+            if self._busy >= len(self._threads) and len(self._threads) < self._limit:
+                thread = threading.Thread(
+                    target=self._work, name=f"mainspring-handler-{len(self._threads) + 1}", daemon=True
+                )
+                thread.start()  # raises if the system has no more threads: nothing is counted then
+                self._threads.append(thread)
+            self._busy += 1
         self._calls.put(_Call(function, args, contextvars.copy_context(), loop, answer))
         return answer
 
@@ -53,17 +57,17 @@ class Threads:
             self._calls.put(None)
         self._threads.clear()
 
-    def _freed(self, _: asyncio.Future[Any]) -> None:
-        self._busy -= 1
-
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             result: Any = None
             error: BaseException | None = None
             try:
-                result = call.context.run(call.function, *call.args)
+                if not call.answer.done():
+                    result = call.context.run(call.function, *call.args)
             except BaseException as raised:  # noqa: BLE001 - whatever it raises is the handler's result
                 error = raised
+            with self._lock:
+                self._busy -= 1
             try:
                 call.loop.call_soon_threadsafe(resolve, call.answer, result, error)
             except RuntimeError:

@@ -17,8 +17,9 @@ from mainspring.runtime.schedules.plan import CODE, CannotPlan, Plan
 from mainspring.storage.contract import Timetable
 
 PATIENCE = 5.0
-"""Seconds within which a condition must answer: other schedules of this node wait for it."""
-_THREADS = 4
+"""Seconds within which a condition must answer, from its start: other schedules of this node wait for it."""
+_AT_ONCE = 16
+"""How many conditions are asked at a time."""
 
 Condition = Callable[[], Any]
 """Whether an occurrence may run now: plain, in a thread, or async."""
@@ -28,7 +29,8 @@ class Conditions:
     """The conditions of a worker's own code, and their answers for the occurrences that are due.
 
     An answer counts for one occurrence of one revision of the schedule. A condition that fails, or takes too long,
-    leaves its schedule for a while: it is neither fired nor skipped.
+    leaves its schedule for a while: it is neither fired nor skipped. A plain function that has not returned is not
+    called again before it has, so each has a thread at most, and takes none from the others.
     """
 
     def __init__(self, declared: Mapping[str, Declared], report: Callable[[str, str], None]) -> None:
@@ -37,7 +39,8 @@ class Conditions:
         }
         self._report = report
         self._answers: dict[str, tuple[datetime | None, int, bool]] = {}
-        self._threads = Threads(_THREADS)
+        self._threads = Threads(len(self._functions))
+        self._running: dict[str, asyncio.Future[Any]] = {}
 
     def __bool__(self) -> bool:
         """Return whether there are any."""
@@ -49,7 +52,8 @@ class Conditions:
         frozen = {each.app for each in sheet.freezes}
         rows = [row for row in sheet.schedules if frozen.isdisjoint(("", row.app)) and _is_active(row)]
         due = [row for row in rows if row.next_at is not None and row.next_at <= sheet.now]
-        answers = await asyncio.gather(*(self._ask(row.name) for row in due))
+        turn = asyncio.Semaphore(_AT_ONCE)
+        answers = await asyncio.gather(*(self._ask(row.name, turn) for row in due))
         self._answers = {
             row.name: (row.next_at, row.revision, answer)
             for row, answer in zip(due, answers, strict=True)
@@ -72,23 +76,33 @@ class Conditions:
             raise CannotPlan(f"only_if is decided by {condition[len(CODE) :]}, which this process does not have")
         return self._answers[row.name][2]
 
-    async def _ask(self, name: str) -> bool | None:
-        function = self._functions[name]
-        try:
-            async with asyncio.timeout(PATIENCE):
-                if asyncio.iscoroutinefunction(function):
-                    return bool(await function())
-                result = await self._threads.call(function)
-                return bool(await result if isawaitable(result) else result)
-        except TimeoutError:
-            self._report(name, f"its only_if= has not returned within {PATIENCE:g} s")
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # a user's function may raise anything
-            if is_interrupt(error):
+    async def _ask(self, name: str, turn: asyncio.Semaphore) -> bool | None:
+        running = self._running.get(name)
+        if running is not None and not running.done():
+            self._report(name, "its only_if= has not returned since it was called last, and is not called again before")
+            return None
+        async with turn:
+            limit = asyncio.timeout(PATIENCE)
+            try:
+                async with limit:
+                    return bool(await self._call(name))
+            except asyncio.CancelledError:
                 raise
-            self._report(name, f"its only_if= failed: {described(error)}")
+            except BaseException as error:  # a user's function may raise anything
+                if is_interrupt(error):
+                    raise
+                late = limit.expired()
+                why = f"has not returned within {PATIENCE:g} s" if late else f"failed: {described(error)}"
+                self._report(name, f"its only_if= {why}")
         return None
+
+    async def _call(self, name: str) -> Any:
+        function = self._functions[name]
+        if asyncio.iscoroutinefunction(function):
+            return await function()
+        self._running[name] = answer = self._threads.call(function)
+        result = await asyncio.shield(answer)  # it is done when the function has returned
+        return await result if isawaitable(result) else result
 
 
 def _is_active(row: Schedule) -> bool:
