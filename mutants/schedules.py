@@ -393,4 +393,18 @@ MUTANTS: list[Mutant] = [
         "        self._calls.put(_Call(",
         caught_by="tests/runtime/test_threads.py",
     ),
+    Mutant(
+        "a retirement cancels what was triggered by hand on PostgreSQL",
+        file="storage/postgres/coordination.py",
+        was="by_hand, waits = reason == DELETED,",
+        becomes="by_hand, waits = reason not in (PAUSED, REPLACED),",
+        caught_by="tests/contract/test_declared_schedules.py::test_what_was_asked_for_by_hand_outlives_its_retirement",
+    ),
+    Mutant(
+        "a retirement cancels what was triggered by hand on SQLite",
+        file="storage/sqlite/coordination.py",
+        was="by_hand = reason == DELETED",
+        becomes='by_hand = reason in (DELETED, "its schedule was removed from the code")',
+        caught_by="tests/contract/test_declared_schedules.py::test_what_was_asked_for_by_hand_outlives_its_retirement",
+    ),
 ]

@@ -5,12 +5,27 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring.model.schedule import Standing
+from mainspring.model.schedule import NEVER, Standing
+from mainspring.model.verdict import DONE
 from mainspring.model.views import Declaration
 from mainspring.model.worker import SILENT_AFTER, Declarer
 from mainspring.storage.contract import Storage
-from tests.contract.acting import DAY, HOUR, MINUTE, NOON, SECOND, TICK, claim_one, declare, found, statuses, turn
-from tests.contract.scheduling import NAME, edit, hourly, keep, kept, look, occurrence, queue, schedule
+from tests.contract.acting import (
+    DAY,
+    HOUR,
+    MINUTE,
+    NOON,
+    SECOND,
+    TICK,
+    claim,
+    claim_one,
+    declare,
+    found,
+    settle,
+    statuses,
+    turn,
+)
+from tests.contract.scheduling import NAME, NOTE, edit, hourly, keep, kept, look, occurrence, queue, schedule
 
 pytestmark = pytest.mark.psycopg
 
@@ -152,6 +167,33 @@ async def test_what_has_not_begun_is_cancelled_with_it(storage: Storage) -> None
         assert (run.status, run.error, run.schedule) == ("cancelled", "its schedule was removed from the code", NAME)
     assert await statuses(storage, begun.message_id) == []
     assert (await look(storage)).next_in is None
+
+
+@pytest.mark.parametrize("where", ["ready", "waiting", "parked"])
+async def test_what_was_asked_for_by_hand_outlives_its_retirement(storage: Storage, where: str) -> None:
+    await keep(storage, schedule(next_at=None))
+    if where != "parked":
+        await declare(storage, "mailer")
+    group, due_at = None if where == "parked" else "mailer", NEVER if where == "waiting" else None
+    first, of_the_rhythm = (occurrence(NOON + hour * HOUR, group=group, due_at=due_at) for hour in (0, 1))
+    asked = occurrence(NOON + 2 * HOUR, group=group, due_at=due_at, manual=True)
+    turn(storage, 3 * HOUR)
+    if where == "waiting":
+        await storage.timetable.enter([first], NOTE)
+    held = await claim(storage)
+    await storage.timetable.enter([of_the_rhythm], NOTE)
+    await storage.timetable.enter([asked], NOTE)
+
+    assert (await said(storage, NEW)).retired == (NAME,)
+
+    assert await statuses(storage, of_the_rhythm.draft.id) == ["cancelled"]
+    assert await statuses(storage, asked.draft.id) == []
+    for each in held:
+        await settle(storage, each, DONE)
+    await declare(storage, "mailer")
+    await storage.upkeep.reroute(100, None)
+    await look(storage)
+    assert (await claim_one(storage)).message_id == asked.draft.id
 
 
 async def test_its_declarers_are_the_processes_that_have_said_so_lately(storage: Storage) -> None:

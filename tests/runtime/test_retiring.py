@@ -44,7 +44,8 @@ async def test_a_worker_that_has_just_started_retires_what_its_predecessor_had(
     assert (await scene.row()).retired_at is not None
     assert (await scene.row("kept")).retired_at is None
     assert caplog.messages == [
-        "report: retired, since no worker of app has it in its code any more; what had not begun is cancelled"
+        "report: retired, since no worker of app has it in its code any more; "
+        "its occurrences that had not begun are cancelled"
     ]
 
 

@@ -338,7 +338,7 @@ class Retiring(Service):
         self._round_at = self._clock.monotonic() + _ROUND * random.uniform(0.8, 1.0)
         for name in found.retired:
             _scheduler_logger.warning(
-                "%s: retired, since no worker of %s has it in its code any more; what had not begun is cancelled",
+                "%s: retired, since no worker of %s has it in its code any more; its occurrences that had not begun are cancelled",
                 name,
                 app,
             )

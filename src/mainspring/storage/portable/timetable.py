@@ -315,8 +315,9 @@ class SqlTimetable(SqlOperations):
     def _cancel(self, schedules: Sequence[str], reason: str, at: Any) -> Script[tuple[int, Collection[str]]]:
         """Cancel what these have published. Returns how many runs were asked to stop, and what was left alone as busy.
 
-        Replaced, that is all of the rhythm, and what is locked is left alone. Paused, it is what has not begun of
-        it; deleted or removed from the code, also what was asked for by hand. Removed, what is locked is left alone.
+        Replaced, that is all of the rhythm, and what is locked is left alone. Paused or removed from the
+        code, it is what has not begun of it; deleted, also what was asked for by hand. Removed, what is locked is left
+        alone.
         """
 
     @abstractmethod

@@ -13,7 +13,7 @@ from mainspring.model.inbox import Admission, AdmitStatus, InboxKey
 from mainspring.model.join import Join
 from mainspring.model.lease import Granted, Hold, Renewal, Renewed
 from mainspring.model.message import Draft, Published
-from mainspring.model.schedule import DELETED, NEVER, PAUSED, REMOVED, REPLACED, UNSERVED_AFTER, Note, Occurrence
+from mainspring.model.schedule import DELETED, NEVER, PAUSED, REPLACED, UNSERVED_AFTER, Note, Occurrence
 from mainspring.storage.operation import Clocked, Gateway, Now, operation
 from mainspring.storage.portable.coordination import SqlFanouts, SqlInbox, SqlLeases
 from mainspring.storage.portable.timetable import WIDTH, SqlTimetable, read_join
@@ -56,7 +56,7 @@ class PostgresTimetable(SqlTimetable, PostgresOperations):
 
     def _cancel(self, schedules: Sequence[str], reason: str, at: Now) -> Script[tuple[int, Collection[str]]]:
         begun, parked = reason == REPLACED, reason != REPLACED
-        by_hand, waits = reason in (DELETED, REMOVED), reason in (PAUSED, DELETED)
+        by_hand, waits = reason == DELETED, reason in (PAUSED, DELETED)
         asked, got_away = 0, True
         busy: Collection[str] = ()
         while got_away:

@@ -12,7 +12,7 @@ from mainspring.model.inbox import Admission, AdmitStatus, InboxKey, InboxView, 
 from mainspring.model.join import Join
 from mainspring.model.lease import Granted, Renewal, Renewed
 from mainspring.model.message import Draft, Published
-from mainspring.model.schedule import DELETED, NEVER, REMOVED, REPLACED, UNSERVED_AFTER, Note, Occurrence
+from mainspring.model.schedule import DELETED, NEVER, REPLACED, UNSERVED_AFTER, Note, Occurrence
 from mainspring.storage.operation import operation
 from mainspring.storage.portable.coordination import SqlFanouts, SqlInbox, SqlLeases
 from mainspring.storage.portable.timetable import SqlTimetable, read_join
@@ -64,7 +64,7 @@ class SqliteTimetable(SqlTimetable, SqliteOperations):
         return len(rows)
 
     def _cancel(self, schedules: Sequence[str], reason: str, at: int) -> Script[tuple[int, Collection[str]]]:
-        by_hand = reason in (DELETED, REMOVED)
+        by_hand = reason == DELETED
         found = yield self._sql("timetable_unfinished", listed(schedules), reason == REPLACED, by_hand)
         parked = () if reason == REPLACED else (yield self._sql("timetable_parked", listed(schedules), by_hand))
         return (yield from cancel_deliveries(self._sql, found, parked, reason, at)).asked, ()
