@@ -407,4 +407,25 @@ MUTANTS: list[Mutant] = [
         becomes='by_hand = reason in (DELETED, "its schedule was removed from the code")',
         caught_by="tests/contract/test_declared_schedules.py::test_what_was_asked_for_by_hand_outlives_its_retirement",
     ),
+    Mutant(
+        "what another process declares just before the lock is retired",
+        file="storage/portable/timetable.py",
+        was="[row[0] for row in rows if row[0] in still]",
+        becomes="[row[0] for row in rows]",
+        caught_by="tests/integration/postgres/test_timetable.py",
+    ),
+    Mutant(
+        "after going back past its removal a schedule stays retired",
+        file="runtime/schedules/declarations.py",
+        was="row.version > version and (row.retired_at is None or name not in returned)",
+        becomes="row.version > version",
+        caught_by="tests/runtime/test_retiring.py",
+    ),
+    Mutant(
+        "an older worker brings back what a live newer one has retired",
+        file="storage/portable/sql/timetable.sql",
+        was="newer.app = $1 AND newer.version > $2 AND LIVE",
+        becomes="newer.app = $1 AND newer.version < $2 AND LIVE",
+        caught_by="tests/runtime/test_retiring.py",
+    ),
 ]

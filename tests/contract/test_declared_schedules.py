@@ -125,9 +125,23 @@ async def test_after_an_outage_or_a_freeze_nothing_is_retired(storage: Storage) 
 
 
 async def test_what_is_retired_though_a_process_has_it_is_reported_to_that_process(storage: Storage) -> None:
-    await keep(storage, schedule("old", retired_at=NOON), schedule("newer", version=2, retired_at=NOON))
+    await keep(storage, schedule("old", retired_at=NOON), schedule("another", retired_at=NOON))
+    await said(storage, NEW, version=2)
 
-    assert await said(storage, OLD, "newer", "old", version=1) == Standing(returned=("old",))
+    assert await said(storage, OLD, "old", version=1) == Standing(returned=("old",))
+
+
+async def test_what_a_newer_version_has_retired_is_reported_when_no_process_of_a_newer_one_is_live(
+    storage: Storage,
+) -> None:
+    await keep(storage, schedule("newer", version=2, retired_at=NOON - HOUR), schedule("defined", version=2))
+    await said(storage, NEW, "defined", version=3)
+
+    assert (await said(storage, OLD, "newer", "defined", version=1)).returned == ()
+    await storage.upkeep.deregister(NEW.worker, NEW.start_id)
+    await said(storage, Declarer("crm/new", "3"), version=3, app="crm")
+
+    assert (await said(storage, OLD, "newer", "defined", version=1)).returned == ("newer",)
 
 
 async def test_a_declaration_by_hand_counts_for_some_minutes(storage: Storage) -> None:

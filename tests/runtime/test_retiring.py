@@ -43,10 +43,8 @@ async def test_a_worker_that_has_just_started_retires_what_its_predecessor_had(
 
     assert (await scene.row()).retired_at is not None
     assert (await scene.row("kept")).retired_at is None
-    assert caplog.messages == [
-        "report: retired, since no worker of app has it in its code any more; "
-        "its occurrences that had not begun are cancelled"
-    ]
+    why = "report: retired, since no worker of app has it in its code any more; "
+    assert caplog.messages == [why + "its occurrences that had not begun are cancelled"]
 
 
 async def test_a_worker_that_restarts_within_a_round_finds_its_schedules_as_they_were(scene: Scene) -> None:
@@ -137,6 +135,50 @@ async def test_a_worker_that_comes_back_brings_back_what_was_retired_and_soon_en
 
     assert (await scene.row()).retired_at is None
     assert await scene.due_times() == due
+
+
+async def test_going_back_past_a_removal_brings_the_schedule_back_as_the_older_code_has_it(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    for node in (scene.node(version=1, report=HOURLY), scene.node(version=2, report=_DAILY)):
+        await _rounds(scene, 2, node)
+        await node.stop()
+    removed = scene.node(version=3)
+    await _rounds(scene, 2, removed)
+    await removed.stop()
+    before = await scene.row()
+    assert (before.version, before.retired_at is None) == (2, False)
+
+    with caplog.at_level(logging.WARNING, "mainspring.scheduler"):
+        await _rounds(scene, 2, scene.node(version=1, report=HOURLY))
+
+    row = await scene.row()
+    assert (row.version, row.retired_at, row.definition["rhythm"]) == (1, None, HOURLY["rhythm"])
+    assert row.next_at == NOON + HOUR
+    assert caplog.messages[1:] == ["report: no longer retired, since this worker of app has it in its code"]
+
+
+@pytest.mark.parametrize("leaves", ["in good order", "killed"])
+async def test_an_older_worker_does_not_bring_back_what_a_live_newer_one_has_retired(scene: Scene, leaves: str) -> None:
+    old, new, newest = scene.node(version=1, report=HOURLY), scene.node(version=2, report=HOURLY), scene.node(version=3)
+    await _rounds(scene, 2, old, new)
+    await new.stop()
+    before = await scene.row()
+
+    await _rounds(scene, _LONG, newest, old)
+    row = await scene.row()
+    assert (row.retired_at is None, row.revision) == (False, before.revision + 1)  # once, and not back and forth
+
+    if leaves == "in good order":
+        await newest.stop()
+    await _rounds(scene, 2, old)
+    assert ((await scene.row()).retired_at is None) is (leaves == "in good order")
+
+    await _rounds(scene, _LONG, old)
+    assert (await scene.row()).retired_at is None
+
+    await _rounds(scene, _LONG, scene.node(version=3), old)  # deployed again: while the old one has it, it stays
+    assert (await scene.row()).retired_at is None
 
 
 async def test_one_made_at_run_time_is_never_retired(scene: Scene) -> None:

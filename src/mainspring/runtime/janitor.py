@@ -7,7 +7,7 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -310,7 +310,7 @@ class Retiring(Service):
 
     That keeps other workers from retiring them. Those that no live worker has are retired when two rounds in a row have
     found them so: the worker that has them may only restart. Schedules of this worker that were retired, while it was
-    away, return.
+    away or by a newer version that is gone, return.
     """
 
     def __init__(
@@ -318,7 +318,7 @@ class Retiring(Service):
         timetable: Timetable,
         scheduling: Scheduling,
         by: Declarer,
-        on_return: Callable[[], None],
+        on_return: Callable[[Collection[str]], None],
         log: RateLimitedLog,
         clock: Clock,
     ) -> None:
@@ -338,12 +338,15 @@ class Retiring(Service):
         self._round_at = self._clock.monotonic() + _ROUND * random.uniform(0.8, 1.0)
         for name in found.retired:
             _scheduler_logger.warning(
-                "%s: retired, since no worker of %s has it in its code any more; its occurrences that had not begun are cancelled",
+                "%s: retired, since no worker of %s has it in its code any more; "
+                "its occurrences that had not begun are cancelled",
                 name,
                 app,
             )
+        for name in found.returned:
+            _scheduler_logger.warning("%s: no longer retired, since this worker of %s has it in its code", name, app)
         if found.returned:
-            self._on_return()
+            self._on_return(found.returned)
 
     async def turn(self) -> float:
         """Declare them again, a round after the last time: the start of the worker has declared them already."""

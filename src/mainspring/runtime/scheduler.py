@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -68,6 +68,7 @@ class Scheduler(Service):
         self._reconcile_at = -1.0
         self._waits = False
         self._is_reconciled = True
+        self._returned: frozenset[str] = frozenset()
         self._spacing = _SPACING
         self._left: dict[str, float] = {}
         self._batch = _BATCH
@@ -116,7 +117,11 @@ class Scheduler(Service):
         """Bring the rows in line with the code, if it is time."""
         now = self._clock.monotonic()
         if now >= self._reconcile_at:
-            self._is_reconciled = await reconcile(self._timetable, self._scheduling, self._log_problem, waits=waits)
+            self._is_reconciled = await reconcile(
+                self._timetable, self._scheduling, self._log_problem, self._returned, waits=waits
+            )
+            if self._is_reconciled:
+                self._returned = frozenset()
             self._reconcile_at = now + (_RECONCILE_EVERY if self._is_reconciled else _LOCKED_POLL)
 
     async def tick(self) -> ScheduleTick:
@@ -200,8 +205,9 @@ class Scheduler(Service):
             self._plans[key] = plan
         return plan
 
-    def reconcile_soon(self) -> None:
-        """Reconcile in the next turn: a schedule of this code was retired."""
+    def reconcile_soon(self, returned: Collection[str]) -> None:
+        """Reconcile in the next turn: these schedules of this code were retired, and return."""
+        self._returned = frozenset(returned)
         self._reconcile_at = -1.0
         self.wake()
 

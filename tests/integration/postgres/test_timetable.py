@@ -9,9 +9,10 @@ import psycopg
 import pytest
 
 from mainspring.model.message import ALL_LEVELS, ClaimRequest
-from mainspring.model.schedule import Due, Note, Occurrence, Schedule, ScheduleAdvance, ScheduleTick
+from mainspring.model.schedule import Due, Note, Occurrence, Schedule, ScheduleAdvance, ScheduleTick, Standing
 from mainspring.model.verdict import Done, Settlement
 from mainspring.model.views import Declaration
+from mainspring.model.worker import Declarer
 from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg
 from mainspring.storage.operation import HandSet
 from mainspring.storage.postgres import PostgresStorage
@@ -87,6 +88,30 @@ async def test_a_row_that_changed_after_it_was_read_is_not_moved_and_publishes_n
     assert (found.fired, found.moved) == (0, 0)
     assert await claim(storage) == []
     assert [row.fired for row in (await storage.timetable.read()).schedules] in ([0], [])
+
+
+async def test_what_another_process_declares_just_before_the_lock_is_not_retired(
+    storage: PostgresStorage, make: Callable[[], PostgresStorage], connection: Connection, kept: Schedule
+) -> None:
+    other = make()
+    other.now = NOON
+    await other.open()
+
+    class Beaten(EnlistedAsyncpg):
+        """Before it locks the row, a worker that has the schedule in its code starts."""
+
+        async def execute(self, statement: Statement) -> Sequence[Row]:
+            if "FOR UPDATE" in statement.sql:
+                await other.timetable.declare("shop", 0, ["nightly"], Declarer("shop/other", "2"))
+            return await super().execute(statement)
+
+    script = storage.enlisted().timetable.declare.script("shop", 0, [], Declarer("shop/this", "1"), ["nightly"])
+    async with connection.transaction():
+        found = await run_async(Beaten(connection), script)
+    await other.close()
+
+    assert found == Standing(unclaimed=("nightly",))
+    assert [row.retired_at for row in (await storage.timetable.read()).schedules] == [None]
 
 
 async def test_what_is_frozen_after_a_first_glance_at_it_stands_still(

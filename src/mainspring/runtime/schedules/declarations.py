@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -43,14 +43,20 @@ class Scheduling:
 
 
 async def reconcile(
-    timetable: Timetable, scheduling: Scheduling, report: Callable[[str, str], None], *, waits: bool = True
+    timetable: Timetable,
+    scheduling: Scheduling,
+    report: Callable[[str, str], None],
+    returned: Collection[str] = (),
+    *,
+    waits: bool = True,
 ) -> bool:
     """Bring the rows in line with an app's code and configuration. If nothing differs, it only reads.
 
-    Without ``waits``, a row that another session has locked is left unchanged, and the result is False.
+    Those in ``returned`` are no longer retired, also if a newer version has defined them. Without ``waits``, a row that
+    another session has locked is left unchanged, and the result is False.
     """
     app, declared = scheduling.app, scheduling.declared
-    rewrite = reconciled(declared, app, scheduling.version, report)
+    rewrite = reconciled(declared, app, scheduling.version, report, returned)
     sheet = await timetable.read(app=app)
     known = {row.name: row for row in sheet.schedules}
     names = sorted({*known, *declared})
@@ -58,7 +64,13 @@ async def reconcile(
     return not changed or None not in await timetable.rewrite(changed, rewrite, waits=waits)
 
 
-def reconciled(declared: Mapping[str, Declared], app: str, version: int, report: Callable[[str, str], None]) -> Rewrite:
+def reconciled(
+    declared: Mapping[str, Declared],
+    app: str,
+    version: int,
+    report: Callable[[str, str], None],
+    returned: Collection[str] = (),
+) -> Rewrite:
     """Return a function that computes each row. ``report(name, why)`` reports those that must stay unchanged."""
 
     def rewrite(name: str, row: Schedule | None, now: datetime) -> Schedule | None:
@@ -83,7 +95,7 @@ def reconciled(declared: Mapping[str, Declared], app: str, version: int, report:
         if row.origin != "code":
             report(name, "a schedule of this name was created at run time: delete that one, or give it another name=…")
             return row
-        if row.version > version:
+        if row.version > version and (row.retired_at is None or name not in returned):
             return row  # defined by a newer version of this app
         return _updated(row, wanted, version, now)
 

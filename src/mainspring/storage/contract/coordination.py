@@ -73,9 +73,11 @@ class Timetable(Protocol):
         These are retired, if they are in ``retire``: what a worker that restarts has is back a moment later. Only
         schedules that code of this app has defined, in this version or an older one, are found (invariant 13). A
         process is live until it deregisters, except after a silence of ``SILENT_AFTER`` while ``by`` was not silent;
-        one of an older version than a schedule does not keep it. Occurrences of a retired schedule that no worker
-        has claimed yet are cancelled, except those asked for by hand; what another session has locked is left alone. If nothing differs, and that was
-        recorded lately, it only reads.
+        one of an older version than a schedule does not keep it. Occurrences of a retired schedule that no worker has
+        claimed yet are cancelled, except those asked for by hand; what another session has locked is left alone. One
+        that this process has and that is retired is returned to it; if a newer version has defined it, only when no
+        process of a newer version than this one is live. If nothing differs, and that was recorded lately, it only
+        reads.
         """
         ...
 

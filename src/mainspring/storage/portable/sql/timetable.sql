@@ -49,6 +49,19 @@ WHERE EXISTS (
             AND {schedule}.declared_at > {trusted_after}
         )
 
+-- part: LIVE(process, worker, start_id, silent_before)
+-- Whether a process counts, as another one sees it. Only one that was there all the time can tell that another was silent: after
+-- an outage all were.
+(
+            {process}.seen_at >= {silent_before}
+            OR {process}.start_id <> ''
+            AND NOT EXISTS (
+                SELECT 1
+                FROM mainspring.declaration AS judge
+                WHERE judge.worker = {worker} AND judge.start_id = {start_id} AND judge.since <= {silent_before}
+            )
+        )
+
 -- name: timetable_declarers
 -- $1 schedule, $2 after how long a silent process counts no more, $3 for how long a release that lists no schedules is
 -- trusted, $4 now. The processes that have it in their code: worker, and its start, which is empty for a declaration by hand.
@@ -84,7 +97,7 @@ WHERE name IN (SELECT n.value FROM EACH($1::text[], n))
 -- $1 app, $2 version, $3 schedules: what a process declares; $4 worker, $5 its start; $6 how often that is recorded, $7 after
 -- how long a silent process counts no more, $8 how often a schedule is confirmed, $9 for how long a release that lists no
 -- schedules is trusted, $10 now. Rows of: whether all of it is recorded, the name of a schedule of the app's code that differs,
--- and how: no live process has it any more, or else this one has it and it is retired. One row without a name where none does.
+-- and how: no live process has it any more, or else this one has it and it is retired, by no newer version that is live. One row without a name where none does.
 -- What an API call has made, or a newer version declared, is not this process's to retire (invariant 13).
 SELECT
     EXISTS (
@@ -104,7 +117,17 @@ SELECT
     s.retired_at IS NULL
 FROM (SELECT 1 AS one) AS once
 LEFT JOIN mainspring.schedule AS s
-    ON s.app = $1 AND s.origin = 'code' AND s.version <= $2
+    ON s.app = $1 AND s.origin = 'code'
+    AND (
+        s.version <= $2
+        -- A retirement defines nothing: it lasts while the newer version that has none of it is there.
+        OR s.retired_at IS NOT NULL
+        AND NOT EXISTS (
+            SELECT 1
+            FROM mainspring.declaration AS newer
+            WHERE newer.app = $1 AND newer.version > $2 AND LIVE(newer, $4, $5, NOW($10) - $7::interval)
+        )
+    )
     AND (s.retired_at IS NULL) = (s.name NOT IN (SELECT n.value FROM EACH($3::text[], n)))
     AND NOT (
         s.retired_at IS NULL
@@ -113,16 +136,7 @@ LEFT JOIN mainspring.schedule AS s
             FROM mainspring.declaration AS d
             WHERE (d.worker <> $4 OR d.start_id <> $5)
               AND (d.version IS NULL OR d.version >= s.version)
-              AND (
-                d.seen_at >= NOW($10) - $7::interval
-                -- Only a process that was there all the time can tell that another was silent: after an outage all were.
-                OR d.start_id <> ''
-                AND NOT EXISTS (
-                    SELECT 1
-                    FROM mainspring.declaration AS judge
-                    WHERE judge.worker = $4 AND judge.start_id = $5 AND judge.since <= NOW($10) - $7::interval
-                )
-              )
+              AND LIVE(d, $4, $5, NOW($10) - $7::interval)
               AND DECLARES(d, s, NOW($10) - $9::interval)
         )
     )
