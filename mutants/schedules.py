@@ -428,4 +428,11 @@ MUTANTS: list[Mutant] = [
         becomes="newer.app = $1 AND newer.version < $2 AND LIVE",
         caught_by="tests/runtime/test_retiring.py",
     ),
+    Mutant(
+        "configuration gives an offline schedule what needs the database",
+        file="app/schedule/recurring.py",
+        was="        if declared.offline:\n            _check_offline(fields)\n",
+        becomes="",
+        caught_by="tests/integration/app/test_schedule_config.py",
+    ),
 ]

@@ -41,6 +41,7 @@ def handler(ctx: Context) -> None: ...
         ("0 9 * * *", {"topic": "", "name": "daily"}, "a topic is 1 to 255 characters, not 0"),
         ("0 9 * * *", {"offline": 1}, "offline=1 must be True or False"),
         ("0 9 * * *", {"offline": True, "topic": "reports"}, "so remove mode='publish', cpu=True and transactional="),
+        ("0 9 * * *", {"offline": True, "only_if": "queue empty"}, "handler: offline=True runs it without .* only_if="),
         ("0 9 * * *", {"topic": "reports.*"}, r"reports\.\*"),
         ("0 9 * * *", {"retry": 3}, "retry=3 is a number, not a policy"),
         (

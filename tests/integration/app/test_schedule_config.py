@@ -163,6 +163,26 @@ def test_a_wrong_rhythm_of_a_variable_leaves_the_table_of_the_file(
     assert line.startswith("MAINSPRING_SCHEDULE_SWEEP: schedule sweep: ")
 
 
+@pytest.mark.parametrize("option", ['only_if = "queue empty"', 'failed = "alarm"', 'then = "alarm"'])
+def test_what_runs_without_a_database_takes_no_option_that_needs_one(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(f"[schedules.tick]\n{option}\n")
+    app = Mainspring("memory://", name="shop")
+
+    @app.consumer("alarms")
+    async def alarm(payload: object) -> None: ...
+
+    @app.recurring(every("1h"), offline=True)
+    async def tick() -> None: ...
+
+    assert viewed(app, "tick").configured == ()
+    (line,) = caplog.messages
+    name = option.partition(" ")[0]
+    assert f"schedule tick: offline=True runs it without a database, so remove {name}=. The code's own" in line
+
+
 def test_a_bad_variable_is_named(
     build: Build, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

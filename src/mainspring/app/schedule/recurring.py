@@ -128,8 +128,8 @@ class Recurrences:
                 f"{registration.name}: offline=True runs this function itself while there is no database, so "
                 "remove mode='publish', cpu=True and transactional="
             )
-        if offline and (without := sorted(definition.keys() & {"then", "failed", "only_if"})):
-            raise BadOption(f"{registration.name}: offline=True runs it without a database, so remove {without[0]}=")
+        if offline:
+            _check_offline(definition, f"{registration.name}: ")
         made = Recurring(
             name, registration.group, mode, topic, registration.function, Declared(definition, {}, code, offline)
         )
@@ -203,6 +203,8 @@ class Recurrences:
         fields |= self._occurrences.read(options, declared.definition)
         plan = read_plan({**declared.definition, **fields}, declared.code)
         check_has_occurrences(plan, "it", datetime.now(UTC), may_be_over=True)
+        if declared.offline:
+            _check_offline(fields)
         return fields
 
 
@@ -210,6 +212,12 @@ def _defaults(options: Options) -> dict[str, Any]:
     # The built-in default is not stored.
     after = options.misfire_after
     return {} if after == MISFIRE_AFTER else {"misfire_after": after.total_seconds()}
+
+
+def _check_offline(fields: Mapping[str, Any], which: str = "") -> None:
+    """Raise BadOption for what needs the database: it runs without."""
+    if without := [name for name in ("failed", "only_if", "then") if fields.get(name) is not None]:
+        raise BadOption(f"{which}offline=True runs it without a database, so remove {without[0]}=")
 
 
 def _is_again(before: Recurring, now: Recurring) -> bool:
