@@ -111,7 +111,7 @@ async def declare(app: Spec | None = None, /, *, named: OfApp = None, json: Json
     async with target.find() as opened:
         declared = await opened.declare()
         views = await opened.schedules.list(app=opened.options.name)
-    if not declared and not json:
+    if not declared:
         raise Refused(f"{spec} has no consumers: write @app.consumer(…), or app.include() the module that does")
     if json:
         print_json(declared)

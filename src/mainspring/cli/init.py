@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 from string import Template
@@ -90,6 +91,7 @@ CMD ["mainspring", "worker"]
 _IGNORED = """\
 .git
 .venv
+.env*
 *.db*
 """
 
@@ -157,7 +159,7 @@ def init(
             print_line(f"{_write(place / name, text, force=force)} {name}")
     except OSError as error:
         raise Refused(f"{error.filename or place} cannot be written: {error.strerror}") from error
-    there = "" if place == Path.cwd() else f"cd {folder} && "
+    there = "" if place == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
     print_line(f"Next: {there}mainspring worker --reload", style="dim")
     print_line("""Then, elsewhere: mainspring publish orders.placed '{"order_id": 7, "total": 9.5}'""", style="dim")
 

@@ -177,6 +177,13 @@ class Target:
             return None
         return setting, None if setting.source == APP else around.folder
 
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Where modules of the application are imported from."""
+        configured = self._configured()
+        folder = None if configured is None else configured[1]
+        return (Path.cwd(),) if folder in (None, Path.cwd()) else (Path.cwd(), folder)
+
     def of(self, app: str | None) -> Target:
         """Return the target with the application that an argument names, if any."""
         if app is not None and self.app not in (None, app):

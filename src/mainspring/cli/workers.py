@@ -90,7 +90,7 @@ def worker(
     dev
         Create or upgrade the tables first.
     reload
-        Restart when a .py file below the current directory changes; for development.
+        Restart when a .py file below the current directory, or that of mainspring.toml, changes; for development.
     processes
         How many worker processes to run; those that die are replaced.
     concurrency
@@ -122,7 +122,7 @@ def worker(
         _refuse_production(_configured())
         service.log_to_stderr(log_level, log_format)
         again += [] if probe is None else ["--probe", probe]
-        ended = asyncio.run(Reloader([*again, "--parent", "reloader", "--line"], Path.cwd()).run())
+        ended = asyncio.run(Reloader([*again, "--parent", "reloader", "--line"], *target.folders).run())
         return 0 if ended else FAILED
     if processes > 1:
         service.log_to_stderr(log_level, log_format)

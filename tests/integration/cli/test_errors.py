@@ -77,6 +77,7 @@ REFUSED = [
     (["worker", "shop:app", "--group", "send_receit"], "Did you mean 'send_receipt'?"),
     (["worker", "small:app"], "no consumer is registered"),
     (["declare", "small:app"], "small:app has no consumers"),
+    (["declare", "small:app", "--json"], "small:app has no consumers"),
 ]
 
 

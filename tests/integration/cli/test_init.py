@@ -72,6 +72,17 @@ def test_a_named_folder_is_created(project: Shell) -> None:
     assert (project.directory / "store" / "store-worker.service").exists()
 
 
+def test_a_named_folder_with_a_space_can_be_pasted(project: Shell) -> None:
+    assert "Next: cd 'my shop' && mainspring worker --reload" in project("init", "my shop").out
+
+
+def test_the_password_that_compose_reads_is_in_no_image(project: Shell) -> None:
+    project("init")
+
+    assert "POSTGRES_PASSWORD" in (project.directory / "compose.yaml").read_text()
+    assert ".env*" in (project.directory / ".dockerignore").read_text().splitlines()
+
+
 def test_systemd_accepts_the_unit(project: Shell) -> None:
     analyse = shutil.which("systemd-analyze")
     need(analyse, "systemd-analyze", "install systemd")

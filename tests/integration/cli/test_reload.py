@@ -40,6 +40,47 @@ def test_a_changed_file_restarts_the_worker_and_a_broken_one_waits_for_the_next_
     assert "mainspring worker stopped: small:app" in ended.out
 
 
+WRITES = """
+import pathlib, time
+
+pathlib.Path("stamp.py").write_text(f"stamp = {time.time_ns()}")
+"""
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_file_that_the_application_writes_does_not_restart_it_for_ever(shell: Shell, broken: bool) -> None:
+    module = shell.directory / "small.py"
+    module.write_text(WRITES + ("1 / 0" if broken else APP.format(database="one", group="first")))
+    with shell.started("worker", "small:app", "--reload", anew=True) as worker:
+        assert worker.stderr is not None
+        seen: list[str] = []
+        for line in worker.stderr:
+            seen.append(line)
+            if "stamp.py changes whenever the worker starts" in line:
+                break
+        module.write_text(WRITES + APP.format(database="one", group="second"))
+        while "second (orders.placed)" not in line_with(worker, "groups"):
+            pass
+        ended = stop(worker)
+
+    assert sum("changed: the worker restarts" in line for line in seen) == 2
+    assert ended.code == 0
+
+
+def test_modules_beside_the_configuration_are_watched_from_below_it(shell: Shell) -> None:
+    (shell.directory / "pyproject.toml").touch()
+    (shell.directory / "mainspring.toml").write_text('app = "small:app"\n')
+    module = shell.directory / "small.py"
+    module.write_text(APP.format(database="one", group="first"))
+    shell.directory = shell.directory / "deep" / "down"
+    shell.directory.mkdir(parents=True)
+    with shell.started("worker", "--reload", anew=True) as worker:
+        assert "first (orders.placed)" in line_with(worker, "groups")
+        module.write_text(APP.format(database="one", group="second"))
+        assert "second (orders.placed)" in line_with(worker, "groups")
+        assert stop(worker).code == 0
+
+
 @pytest.mark.parametrize(
     ("options", "settings", "complaint"),
     [

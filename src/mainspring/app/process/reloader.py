@@ -23,6 +23,8 @@ _PATIENCE = 3.0
 """Seconds that running handlers get to finish before a restart; a second signal then releases their messages."""
 _LONGEST = 10.0
 """Seconds after the second signal until the worker is killed."""
+_STARTS = 2
+"""At how many starts in a row a change of one file is a reason to restart."""
 _ELSEWHERE = frozenset({"__pycache__", "node_modules", "site-packages"})
 """Directories without code of the application. Hidden ones and environments are not searched either."""
 
@@ -37,9 +39,11 @@ class Reloader:
     interpreter with ``arguments`` and the number of a socket, whose end means that its parent is gone.
     """
 
-    def __init__(self, arguments: Sequence[str], folder: Path) -> None:
+    def __init__(self, arguments: Sequence[str], *folders: Path) -> None:
         self._command = [*interpreter(), *arguments]
-        self._folder = folder
+        self._folders = folders
+        self._rewritten: dict[str, int] = {}
+        """Files that changed while a worker started, and at how many starts in a row."""
         self._signals = 0
         self._stopping = asyncio.Event()
         self._worker: Process | None = None
@@ -50,18 +54,19 @@ class Reloader:
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._on_signal)
         while True:
-            seen = watched(self._folder)
-            code = await self._run_worker(seen)
+            seen, started = watched(*self._folders), asyncio.Event()
+            code, changed = await self._run_worker(seen, started)
             if self._stopping.is_set():
                 return code in (0, -signal.SIGTERM, -signal.SIGINT)
-            changed = await self._until_changed(seen)
+            changed = changed or await self._until_changed(seen, started)
             if changed is None:
                 return False
             _logger.info("%s changed: the worker restarts", changed)
 
-    async def _run_worker(self, seen: Files) -> int:
-        """Run a worker until it ends, by itself, by a signal to this process, or because a file has changed."""
+    async def _run_worker(self, seen: Files, started: asyncio.Event) -> tuple[int, str | None]:
+        """Run a worker until it ends: by itself, by a signal to this process, or because of the file that is returned."""
         line, theirs = socket.socketpair()
+        line.setblocking(False)  # noqa: FBT003
         with line:
             with theirs:
                 # In this process's group, on its terminal: a debugger in a handler reads what is typed.
@@ -72,16 +77,19 @@ class Reloader:
             ended = asyncio.ensure_future(worker.wait())
             if self._signals:
                 self._send(signal.SIGTERM)  # it was starting when the signal came
-            changing = asyncio.ensure_future(self._until_changed(seen))
+            starting = asyncio.ensure_future(_until_started(line, started))
+            changing = asyncio.ensure_future(self._until_changed(seen, started))
             await asyncio.wait([ended, changing], return_when=asyncio.FIRST_COMPLETED)
             if not ended.done() and not self._stopping.is_set():
                 await self._end(ended)
             code = await ended
             changing.cancel()
+            starting.cancel()
+            await asyncio.wait([changing, starting])
             self._worker = None
-        if not changing.done() and not self._stopping.is_set():
+        if changing.cancelled() and not self._stopping.is_set():
             _logger.warning("process %d %s; it starts again when a file changes", worker.pid, how_it_ended(code))
-        return code
+        return code, None if changing.cancelled() else changing.result()
 
     async def _end(self, ended: asyncio.Future[int]) -> None:
         for number, seconds in ((signal.SIGTERM, _PATIENCE), (signal.SIGTERM, _LONGEST), (signal.SIGKILL, None)):
@@ -90,15 +98,38 @@ class Reloader:
             if ended.done():
                 return
 
-    async def _until_changed(self, seen: Files) -> str | None:
-        """Return the first file that differs from what was seen; None once this process is stopped."""
+    async def _until_changed(self, seen: Files, started: asyncio.Event) -> str | None:
+        """Return the first file that differs from what was seen; None once this process is stopped.
+
+        What an application writes when it is imported is no change: its worker would restart for ever. It is told from
+        what a user writes by changing at every start.
+        """
+        is_starting, own = True, dict[str, int]()
         while not self._stopping.is_set():
-            now = await asyncio.to_thread(watched, self._folder)
-            if now != seen:
-                return min(path for path in now.keys() | seen.keys() if now.get(path) != seen.get(path))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), _POLL)
+            is_last = started.is_set()
+            now = await asyncio.to_thread(watched, *self._folders)
+            changed = {path for path in now.keys() | seen.keys() if now.get(path) != seen.get(path)}
+            if is_starting:
+                own |= {path: self._rewritten.get(path, 0) + 1 for path in changed}
+            if any(own.get(path, 0) <= _STARTS for path in changed):
+                self._rewritten = own
+                return min(changed)
+            for path in changed:
+                _logger.warning("%s changes whenever the worker starts: no restart for that", path)
+            seen.clear()
+            seen.update(now)
+            if is_starting and is_last:
+                is_starting, self._rewritten = False, own
+                own = {}
+            await self._pause(None if not is_starting else started)
         return None
+
+    async def _pause(self, started: asyncio.Event | None) -> None:
+        """Wait until the next look at the files: at the end of a start there is one at once."""
+        waits = [asyncio.ensure_future(each.wait()) for each in (self._stopping, started) if each is not None]
+        await asyncio.wait(waits, timeout=_POLL, return_when=asyncio.FIRST_COMPLETED)
+        for each in waits:
+            each.cancel()
 
     def _on_signal(self) -> None:
         self._signals += 1
@@ -112,9 +143,16 @@ class Reloader:
                 self._worker.send_signal(number)
 
 
-def watched(folder: Path) -> Files:
-    """Return the Python files in this folder and below it, and its configuration, each with its time of change."""
-    return dict(_files(str(folder)))
+async def _until_started(line: socket.socket, started: asyncio.Event) -> None:
+    """Set the event when the worker reports that it has started, or ends."""
+    with contextlib.suppress(OSError):
+        await asyncio.get_running_loop().sock_recv(line, 1)
+    started.set()
+
+
+def watched(*folders: Path) -> Files:
+    """Return the Python files in these folders and below, and their configuration, each with its time of change."""
+    return {path: changed for folder in folders for path, changed in _files(str(folder))}
 
 
 def _files(folder: str) -> Iterator[tuple[str, int]]:
