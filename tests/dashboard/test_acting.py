@@ -432,3 +432,14 @@ async def test_cursors_of_a_fan_out_move_only_to_where_the_request_says(scene: S
     assert (moved["moved"], {each.completed for each in shards}) == (2, {datetime(2026, 11, 1, 2, tzinfo=UTC)})
     await _publisher(scene, "/api/fanouts/seek", {**work, "to_start": True})
     assert {each.completed for each in await scene.app.fanouts.cursors("mail.sync", "inbox")} == {None}
+
+
+async def test_a_payload_that_does_not_fit_is_refused_in_words_that_work_here(scene: Scene) -> None:
+    @scene.app.consumer("typed.orders")
+    async def take(order: dict[str, int]) -> None: ...
+
+    wish = {"topic": "typed.orders", "payload": []}
+    said = await _publisher(scene, "/api/messages", wish, 422)
+
+    assert said["error"]["message"].endswith('change the payload, or send "validate": false beside it')
+    await _publisher(scene, "/api/messages", {**wish, "validate": False}, 201)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from mainspring.app.config import Options
 from mainspring.app.options import closest
@@ -79,7 +79,7 @@ class Address:
 
     @property
     def shown(self) -> str:
-        """For display: no password and no parameters, since they may hold one too."""
+        """For display: no password, and of the parameters only the host, since others may hold one too."""
         if self.engine != "postgresql":
             return self.target
         scheme, _, rest = self.target.partition("://")
@@ -88,7 +88,9 @@ class Address:
         user, at, where = shown.rpartition("@")
         if not at and "@" in parameters:  # the ? may be part of the password
             return f"{spelled}://…"
-        return f"{spelled}://{user.partition(':')[0]}{at}{where}"
+        hosts = parse_qs(parameters).get("host", ())
+        host = f"?host={hosts[-1]}" if hosts else ""
+        return f"{spelled}://{user.partition(':')[0]}{at}{where}{host}"
 
 
 def read_url(url: object) -> Address:

@@ -23,7 +23,7 @@ from cyclopts import (
 )
 
 from mainspring.cli.output import clean, visible
-from mainspring.model.errors import MainspringError
+from mainspring.model.errors import BadPayload, MainspringError
 from mainspring.model.redaction import redacted
 from mainspring.timing.cron import CronError
 from mainspring.vocabulary import command_advice, flag_advice
@@ -95,6 +95,8 @@ def _sentence(error: BaseException) -> str:
             name = token.keyword or (error.argument.name if error.argument else "this argument")
             write = f"{token.keyword} {example}" if token.keyword else example
             return f"{name} takes {what}, not {token.value!r}: for example {write}"
+        case BadPayload():
+            return error.advising("pass --no-validate")
         case CycloptsError() | MainspringError() | CronError():
             return str(error)
         case _:

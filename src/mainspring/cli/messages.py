@@ -136,7 +136,9 @@ async def search(
         Only in this state [live, dead, parked, done and cancelled, in this order].
     """
     if not any((text, correlation, key, topic, group, kind)) and state == "any":
-        raise Refused("nothing to search for: give TEXT, --correlation, --key, --topic, --group, --kind or --state")
+        raise Refused(
+            "nothing to search for: give TEXT, --correlation, --key, --topic, --group, --kind, or a --state but any"
+        )
     async with target.opened() as opened:
         found = await opened.messages.list(
             state,

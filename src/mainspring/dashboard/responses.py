@@ -15,6 +15,7 @@ from starlette.responses import Response
 from mainspring.dashboard.security.redaction import Redaction
 from mainspring.model.errors import (
     Backlogged,
+    BadPayload,
     Conflict,
     LeaseHeld,
     MainspringError,
@@ -144,6 +145,8 @@ def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 - a line per kind 
             return Problem(503, "storage", "the database did not reply in time: retry", {"Retry-After": "5"})
         case PayloadTooLarge():
             return Problem(413, "too_large", str(error))
+        case BadPayload():
+            return Problem(422, "invalid", error.advising('send "validate": false beside it'))
         case LeaseHeld() | Conflict() | Backlogged():
             return Problem(409, "conflict", str(error))
         case Misuse() | Rejected() | CronError() | MainspringError():

@@ -108,12 +108,16 @@ class Unencodable(Rejected):
 class BadPayload(Rejected):
     """The payload does not fit the type that its topic, or its consumer, is known to have."""
 
-    def __init__(
-        self, topic: str, kind: str, reason: str, remedy: str = "change the payload, or pass validate=False"
-    ) -> None:
+    def __init__(self, topic: str, kind: str, reason: str, remedy: str = "") -> None:
         self.topic = topic
         self.kind = kind
-        super().__init__(f"{topic}: {reason}. It must be {kind}: {remedy}")
+        self._problem = f"{topic}: {reason}. It must be {kind}: {remedy or 'change the payload'}"
+        self._skippable = not remedy
+        super().__init__(self.advising("pass validate=False"))
+
+    def advising(self, skip: str) -> str:
+        """Return the message, with what the caller does to skip the check, if it can be skipped there."""
+        return f"{self._problem}, or {skip}" if self._skippable else self._problem
 
 
 class Backlogged(MainspringError):

@@ -331,6 +331,9 @@ def test_commands_take_the_database_from_the_file(stocked: Shell) -> None:
         ("shop.db", "the database URL has no scheme"),
         ("postgresql://ann:s3?cret@db/shop", "the PostgreSQL URL cannot be read"),
         ("postgresql://ann:s3cret@[db/shop", "the PostgreSQL URL cannot be read"),
+        ("postgresql://ann:s3cret@db:notaport/shop", "the port in the PostgreSQL URL is no number"),
+        ("postgresql+psycopg://ann:s3cret@db:notaport/shop", "the port in the PostgreSQL URL is no number"),
+        ("postgresql://ann:s3cret/shop", "the port in the PostgreSQL URL is no number"),
     ],
 )
 def test_a_url_that_cannot_be_read_is_told_with_where_it_is_set(shell: Shell, url: str, said: str) -> None:

@@ -61,6 +61,10 @@ REFUSED = [
     (["publish", "t", "--delay", "5", *APP], "delay='5' is not a duration"),
     (["publish", "t", "--header", "origin", *APP], "--header 'origin' must be NAME=VALUE"),
     (["publish", "t", f'"{"x" * 100_000}{"y" * 31_000}"', "--app", "small:app"], "over the limit of 1,000"),
+    (
+        ["publish", "typed.orders", "[]", "--app", "typed:app"],
+        "It must be dict[str, int]: change the payload, or pass --no-validate",
+    ),
     (["sql", "--schema", "My-Schema"], "schema='My-Schema' must be"),
     (["demo", "--seconds", "0"], "--seconds 0 must be between 1 and 3600"),
     (["demo", "--file", "shop.py"], "--file shop.py exists: name a new file"),
@@ -83,6 +87,10 @@ REFUSED = [
 
 MODULES = {
     "empty": "thing = None\n",
+    "typed": (
+        "from mainspring import Mainspring\napp = Mainspring('sqlite:///shop.db', name='typed')\n"
+        "@app.consumer('typed.orders')\nasync def take(order: dict[str, int]) -> None: ...\n"
+    ),
     "needs_more": "import surely_not_installed\n",
     "syntax": "def broken(:\n",
     "divides": "zero = 0\nvalue = 1 / zero\n",

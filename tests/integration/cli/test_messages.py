@@ -78,7 +78,10 @@ def test_messages_are_searched_for_in_every_state(stocked: Shell) -> None:
     assert first.endswith('{"id":2,"jam":"paper"}')
     assert hint == "Next: mainspring messages show ID, or messages chain ID"
     assert stocked("messages", "search", "no such text").out == "No matches. Remove a filter to see more.\n"
-    assert stocked("messages", "search").complaint.startswith("nothing to search for: give TEXT, --correlation")
+    for words in ((), ("--state", "any")):
+        complaint = stocked("messages", "search", *words).complaint
+        assert complaint.startswith("nothing to search for: give TEXT, --correlation")
+        assert complaint.endswith("or a --state but any")
     id = answers[0].json[0]["message_id"]
     assert stocked("messages", "search", id).out.splitlines()[-1].endswith(f"mainspring messages show {id}")
 

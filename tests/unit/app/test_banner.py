@@ -5,7 +5,9 @@ import logging
 
 import pytest
 
+from mainspring import Mainspring
 from mainspring.app.process import service
+from mainspring.app.process.banner import banner
 
 
 async def test_an_error_leaves_the_details_out_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -28,3 +30,20 @@ async def test_a_worker_that_is_stopped_does_not_wait_for_its_details() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         await reading
+
+
+async def test_many_that_are_skipped_are_counted() -> None:
+    app = Mainspring("memory://", name="shop")
+    for number in range(30):
+        app.consumer("orders.placed", group=f"group{number}")(_handle)
+
+    async with app:
+        lines = await banner(app, ["group0"])
+
+    skipped = lines[next(place for place, line in enumerate(lines) if "skipped" in line) :]
+    assert len(skipped) == 21
+    assert skipped[0].strip() == "skipped    group group1: not named by --group"
+    assert skipped[-1].strip() == "and 9 more"
+
+
+async def _handle(order: dict[str, int]) -> None: ...

@@ -94,6 +94,7 @@ def test_a_refused_url_keeps_its_secrets(url: str) -> None:
         ("postgresql://db/shop", "postgresql://db/shop"),
         ("postgresql://ann:se@cret@db/shop", "postgresql://ann@db/shop"),
         ("postgresql://db/shop?user=ann&password=secret", "postgresql://db/shop"),
+        ("postgresql:///shop?host=/run/db&password=secret", "postgresql:///shop?host=/run/db"),
         ("postgresql://ann:se?cret@db/shop", "postgresql://…"),
     ],
 )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mainspring.app.mainspring import Mainspring
 
 _MOST = 20
-"""How many groups or schedules are named; the rest are counted."""
+"""How many groups or schedules are named, and how many that are skipped; the rest are counted."""
 _WIDTH = 11
 _LONGEST = 200
 """The number of characters shown of an operator's reason."""
@@ -43,7 +43,7 @@ async def banner(app: Mainspring, groups: Collection[str] | None = None, concurr
         *_lines("groups", [_listed(topics)]),
         *_lines("at once", [] if most is None else [f"{most:,} over all groups"]),
         *_lines("schedules", [_listed(rhythms)] if rhythms else []),
-        *_lines("skipped", skipped),
+        *_lines("skipped", skipped[:_MOST] + ([f"and {more} more"] if (more := len(skipped) - _MOST) > 0 else [])),
     ]
 
 

@@ -57,6 +57,13 @@ def password_parts(dsn: str) -> list[str]:
     return found if found != [password] else []
 
 
+def has_bad_port(dsn: str) -> bool:
+    """Return whether what follows the colon of a host is no number; it may be a part of a password."""
+    hosts = _split(dsn)[1].partition("/")[0].split(",")
+    ports = [each.rpartition("]")[2].rpartition(":")[2] for each in hosts if ":" in each.rpartition("]")[2]]
+    return any(port and not port.isdigit() for port in ports)
+
+
 def _split(dsn: str) -> tuple[str, str, str]:
     """Return user and password, the place, and the parameters, as they are meant."""
     rest = dsn.partition("://")[2]

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from mainspring.model.errors import BadOption, NotGranted, SchemaMissing, StorageError, StorageUnavailable
 from mainspring.storage.migrations import flags, migrations
-from mainspring.storage.postgres.address import Address, password_parts
+from mainspring.storage.postgres.address import Address, has_bad_port, password_parts
 from mainspring.storage.postgres.dialect import PACKAGE
 from mainspring.storage.postgres.driver import Refusal
 
@@ -114,6 +114,10 @@ def secrets_of(dsn: str) -> tuple[str, ...]:
         found = [parts.password or "", *parse_qs(parts.query).get("password", ()), *password_parts(dsn)]
     except ValueError:
         raise unreadable() from None
+    if has_bad_port(dsn):
+        raise BadOption(
+            "the port in the PostgreSQL URL is no number: write postgresql://user:password@host:5432/database"
+        )
     return tuple(each for word in found if word for each in {word, unquote(word)})
 
 
