@@ -177,8 +177,8 @@ HOSTILE = {
 @pytest.mark.parametrize("part", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("before", ["", "password=[", "token='"], ids=["bare", "in brackets", "in quotes"])
 def test_masking_costs_no_more_than_the_length_of_the_text(before: str, part: str) -> None:
-    # Well under a second; what grows by the square would take hours.
-    text = before + part * (1_000_000 // len(part))
+    # A tenth of a second; what grows by the square would take an hour.
+    text = before + part * (400_000 // len(part))
 
     assert len(DEFAULT.text(text)) <= len(text) * 2
     assert len(redacted(text)) <= len(text) * 2

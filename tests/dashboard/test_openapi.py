@@ -28,7 +28,8 @@ DOCUMENT = document(TABLE, "1")
 SCHEMA: Any = schemathesis.openapi.from_dict(DOCUMENT)
 OPERATIONS = [(method.upper(), path) for path, methods in DOCUMENT["paths"].items() for method in methods]
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
-EXAMPLES = 20
+EXAMPLES, MANY = 10, 100
+"""Of each route; the latter under `--large`."""
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +111,9 @@ def _name_what_is_there(case: Any, path: str, id: str) -> None:
 # Whoever asks here would be traced for nothing: what answers is another process, which is measured.
 @pytest.mark.unmeasured
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_whatever_is_asked_within_the_document_is_answered_by_it(shop: Any, method: str, path: str) -> None:
+def test_whatever_is_asked_within_the_document_is_answered_by_it(
+    shop: Any, method: str, path: str, large: bool
+) -> None:
     statuses: Counter[int] = Counter()
     # Wrong tokens are counted by client: whoever logs in here is another one than those who know theirs.
     headers = {"Authorization": f"Bearer {OPERATOR}", "X-Forwarded-For": "192.0.2.1"}
@@ -118,7 +121,7 @@ def test_whatever_is_asked_within_the_document_is_answered_by_it(shop: Any, meth
         headers = {"X-Forwarded-For": "192.0.2.2"}
 
     @hypothesis.settings(
-        max_examples=EXAMPLES,
+        max_examples=MANY if large else EXAMPLES,
         database=None,
         derandomize=True,
         deadline=None,

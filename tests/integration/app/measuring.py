@@ -43,7 +43,7 @@ async def until_measured(app: Mainspring, ended: int) -> MeasuresView:
     """What was measured, as soon as so many attempts are among it."""
 
     async def told() -> bool:
-        return (await app.stats.measures("2h")).total.ended >= ended
+        return (await app.stats.measures("15m")).total.ended >= ended  # the long window has eight times the buckets
 
     await until(told)
     return await app.stats.measures("2h")
