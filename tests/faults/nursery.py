@@ -34,6 +34,7 @@ _START, _LOOK = b"+", b"?"
 _STEP = 0.005
 _IMPORTED = (
     "tests.faults.worker",
+    "mainspring.model.fingerprint",
     "mainspring.runtime.worker",
     "mainspring.storage.postgres",
     "mainspring.storage.sqlite",

@@ -44,6 +44,7 @@ _LATE = (
     "docstring_parser",
     "mainspring.app.schedule.schedules",
     "mainspring.app.sync",
+    "mainspring.model.fingerprint",
     "rich.panel",
     "rich.table",
 )

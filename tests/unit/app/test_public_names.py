@@ -26,8 +26,8 @@ def test_a_name_that_is_not_there_says_so() -> None:
             ["asyncpg", "mainspring.storage.sqlite", "pydantic", "uvloop", "mainspring.runtime.worker"],
         ),
         (
-            "import mainspring; mainspring.Mainspring('memory://')",
-            ["asyncpg", "mainspring.storage.postgres", "mainspring.runtime.worker"],
+            "import mainspring, mainspring.storage.memory; mainspring.Mainspring('memory://')",
+            ["asyncpg", "mainspring.storage.postgres", "mainspring.runtime.worker", "mainspring.model.fingerprint"],
         ),
     ],
 )

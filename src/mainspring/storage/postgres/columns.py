@@ -9,7 +9,6 @@ from operator import itemgetter
 from typing import Any, assert_never
 from uuid import UUID
 
-from mainspring.model.fingerprint import fingerprint
 from mainspring.model.message import ClaimRequest, Delivery, Draft
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze
 from mainspring.storage.portable.dialect import read_mapping, written_mapping
@@ -194,7 +193,12 @@ def in_batches(settlements: Iterable[Settlement]) -> list[list[Settlement]]:
 
 def _cause(settlement: Settlement) -> str | None:
     verdict = settlement.verdict
-    return fingerprint(verdict.failure.kind, verdict.failure.error) if type(verdict) is Bury else None
+    if type(verdict) is not Bury:
+        return None
+    # Most processes bury nothing, and its patterns take long to compile.
+    from mainspring.model.fingerprint import fingerprint
+
+    return fingerprint(verdict.failure.kind, verdict.failure.error)
 
 
 def _spelled(settlement: Settlement) -> tuple[str, timedelta, str | None, str | None, str | None, str | None]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, assert_never
 
-from mainspring.model.fingerprint import fingerprint
 from mainspring.model.message import Cancelled, Claim, Settled
 from mainspring.model.verdict import Bury, Cancel, Done, Failure, Release, Retry, Settlement, Snooze
 from mainspring.model.worker import shown
@@ -139,6 +138,11 @@ class _Batch:
 
     def _bury(self) -> Script[None]:
         """Bury what has failed: occurrences of schedules by their times, since each may replace those before it."""
+        if not self._buried:
+            return
+        # Most processes bury nothing, and its patterns take long to compile.
+        from mainspring.model.fingerprint import fingerprint
+
         seqs = list(self._buried)
         if sum(replaces for _, replaces in self._buried.values()) > 1:
             seqs = [seq for (seq,) in (yield self._sql("settle_by_occurrence", numbers(seqs)))]
