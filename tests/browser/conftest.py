@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tests.browser.site import OPERATOR, Site, furnish, shop
 from tests.services.chromium import chromium
@@ -19,6 +19,12 @@ _PLAYWRIGHTS = (
 )
 _FEATURES = f"--disable-features={_PLAYWRIGHTS},WebUIOmniboxAimPopup,WebUIOmniboxPopup"
 
+_LOOKS: dict[str, Any] = {
+    "viewport": {"width": 1280, "height": 900},
+    # A page on which something breathes is drawn again and again, on a processor that the tests need.
+    "reduced_motion": "reduce",
+}
+
 Opening = Callable[..., Page]
 Sites = Callable[..., Site]
 
@@ -31,6 +37,12 @@ def browser() -> Iterator[Browser]:
         found = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", _FEATURES])
         yield found
         found.close()
+
+
+@pytest.fixture(scope="package")
+def profile(browser: Browser) -> BrowserContext:
+    """The one of most pages: making one, with processes of its own, takes as long as loading a page."""
+    return browser.new_context(**_LOOKS)
 
 
 @pytest.fixture
@@ -54,16 +66,21 @@ def told() -> list[str]:
 
 
 @pytest.fixture
-def visit(browser: Browser, sites: Sites, told: list[str]) -> Iterator[Opening]:
-    """Opens a page of a site, logged in; at the end no page may have had an error to tell."""
+def visit(browser: Browser, profile: BrowserContext, sites: Sites, told: list[str]) -> Iterator[Opening]:
+    """Opens a page of a site, logged in; at the end no page may have had an error to tell.
+
+    A second one within a test is that of another person, and one that looks otherwise has its own profile too.
+    """
+    free = [profile]
     with ExitStack() as stack:
 
         def opening(site: Site, path: str = "/", token: str | None = OPERATOR, **options: Any) -> Page:
-            options.setdefault("viewport", {"width": 1280, "height": 900})
-            # A page on which something breathes is drawn again and again, on a processor that the tests need.
-            options.setdefault("reduced_motion", "reduce")
-            context = browser.new_context(**options)
-            stack.callback(context.close)
+            if free and not options:
+                context = free.pop()
+                stack.callback(_leave, context)
+            else:
+                context = browser.new_context(**{**_LOOKS, **options})
+                stack.callback(context.close)
             page = context.new_page()
             page.set_default_timeout(15_000)
             page.on("console", lambda message: told.append(message.text) if message.type == "error" else None)
@@ -85,3 +102,10 @@ def visit(browser: Browser, sites: Sites, told: list[str]) -> Iterator[Opening]:
 
         yield opening
     assert told == [], told
+
+
+def _leave(profile: BrowserContext) -> None:
+    """Leave nothing for the next page: cookies go by the host alone, all else by the port, and each site has its own."""
+    for page in profile.pages:
+        page.close()
+    profile.clear_cookies()
