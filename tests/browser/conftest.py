@@ -105,7 +105,7 @@ def visit(browser: Browser, profile: BrowserContext, sites: Sites, told: list[st
 
 
 def _leave(profile: BrowserContext) -> None:
-    """Leave nothing for the next page: cookies go by the host alone, all else by the port, and each site has its own."""
+    """Leave nothing for the next page but the files that the browser keeps."""
     for page in profile.pages:
         page.close()
     profile.clear_cookies()

@@ -1,10 +1,11 @@
 """A shop with a dashboard, served for real: a worker and an HTTP server on a loop of their own."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import timedelta
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from playwright.sync_api import Page
 from starlette.applications import Starlette
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp
 from mainspring import Context, Done, Mainspring, Slice, every, intervals
 from mainspring.dashboard import Dashboard
 from mainspring.dashboard.server import Server, address_of, bound
+from mainspring.model.errors import BadOption
 
 T = TypeVar("T")
 
@@ -69,6 +71,8 @@ def shop(url: str, **options: Any) -> Mainspring:  # noqa: C901 - one consumer a
 class Site:
     """The shop's dashboard at an address, and its loop to do things on."""
 
+    _port: ClassVar[int] = 0
+
     def __init__(self, app: Mainspring, *, prefix: str = "", worker: bool = True, **options: Any) -> None:
         options.setdefault("tokens", {"operator": OPERATOR, "viewer": VIEWER})
         self.app = app
@@ -111,10 +115,19 @@ class Site:
         """Wait until something holds of the app."""
         self.do(_until(holds))
 
+    def _listening(self) -> socket.socket:
+        """Where the site before this one was, if that is free again: the browser has its scripts already."""
+        try:
+            found = bound("127.0.0.1", Site._port)
+        except BadOption:
+            found = bound("127.0.0.1", 0)
+        Site._port = found.getsockname()[1]
+        return found
+
     async def _live(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._over = asyncio.Event()
-        listening = bound("127.0.0.1", 0)
+        listening = self._listening()
         self._at = address_of(listening)
         server = Server(self._served, lifespan=False, closing=self._dashboard.end_streams)
         async with self.app.worker() if self._worker else self.app:

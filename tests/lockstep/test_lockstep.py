@@ -25,7 +25,7 @@ from tests.lockstep.twins import Runner, Twins
 pytestmark = [pytest.mark.no_cover, pytest.mark.timeout(7200)]
 
 CI = settings(
-    max_examples=14,
+    max_examples=10,
     stateful_step_count=30,
     deadline=None,
     derandomize=True,
