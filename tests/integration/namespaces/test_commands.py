@@ -92,14 +92,16 @@ def test_no_command_reaches_into_another_namespace(
 
     asyncio.run(stocked())
     before, leaks = asyncio.run(look()), []
+    rows = before[1]
     for command, arguments in COMMANDS.items():
         where = ("--url", place.url, "--schema", place.schema, "--namespace", "mine")
         code = run([*command.split(), *arguments, *where])
         told = "".join(capsys.readouterr())
         assert code == 2 * (command in REFUSED) or (command, code) == ("health", 1), f"{command}: {told}"
         leaks += [f"{command} tells of the other namespace: {told}"] * (THEIRS in told)
-        now = asyncio.run(look())
-        leaks += [f"{command} changed the other namespace"] * (now != before)
-        before = now
+        now = asyncio.run(place.tables("theirs"))
+        leaks += [f"{command} changed the other namespace"] * (now != rows)
+        rows = now
+    assert asyncio.run(look()) == before
     note(request.node, place.engine, len(COMMANDS), len(leaks))
     assert leaks == []

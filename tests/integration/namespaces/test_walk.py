@@ -69,6 +69,7 @@ async def test_no_call_of_one_namespace_reaches_into_another(place: Place, reque
         assert place.engine == "memory" or THEIRS in repr(rows)
         for face in (mine, mine.sync):
             offers = set(offered(face))
+            *_, last = (name for name in CALLS if name in offers)
             for name, call in CALLS.items():
                 if name not in offers:
                     continue
@@ -84,10 +85,14 @@ async def test_no_call_of_one_namespace_reaches_into_another(place: Place, reque
                     raise AssertionError(f"{where} failed: {error!r}") from error
                 if THEIRS in repr(answer):
                     leaks.append(f"{where} tells of the other namespace: {answer!r}")
-                now, stored = await shown(theirs), await place.tables("theirs")
-                leaks += [f"{where} changed what the other shows as {key}" for key in seen if seen[key] != now[key]]
+                stored = await place.tables("theirs")
                 leaks += [f"{where} changed the other's table {key}" for key in rows if rows[key] != stored[key]]
-                seen, rows = now, stored
+                rows = stored
+                # What a namespace shows is read from its tables: where these are compared, one look in the end is enough.
+                if not rows or name == last:
+                    now = await shown(theirs)
+                    leaks += [f"{where} changed what the other shows as {key}" for key in seen if seen[key] != now[key]]
+                    seen = now
         await asyncio.to_thread(mine.sync.close)
     note(request.node, place.engine, made, len(leaks))
     assert leaks == []
