@@ -435,4 +435,25 @@ MUTANTS: list[Mutant] = [
         becomes="",
         caught_by="tests/integration/app/test_schedule_config.py",
     ),
+    Mutant(
+        "an occurrence whose condition is not met stops the run that it would replace",
+        file="runtime/schedules/decisions.py",
+        was="and busy and bool(times) and is_met",
+        becomes="and busy and bool(times)",
+        caught_by="tests/unit/runtime/schedules/test_deciding.py",
+    ),
+    Mutant(
+        "the middleware of a tick that failed is told that its occurrences were stored",
+        file="runtime/scheduler.py",
+        was="            self._middleware.leave(error)\n",
+        becomes="            self._middleware.leave()\n",
+        caught_by="tests/runtime/test_tick_middleware.py",
+    ),
+    Mutant(
+        "a database without a schema counts as away",
+        file="runtime/worker.py",
+        was="        else:\n            self._offline.back()\n",
+        becomes="",
+        caught_by="tests/runtime/test_offline.py::test_a_database_that_responds_without_a_schema_is_not_away",
+    ),
 ]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.model.errors import StorageUnavailable
+from mainspring.model.errors import SchemaMissing, StorageUnavailable
 from mainspring.model.message import Delivery
 from mainspring.model.views import Declaration, RunView
 from mainspring.runtime import offline
@@ -351,6 +351,27 @@ async def test_a_calendar_that_fails_at_the_start_stops_no_worker_from_starting(
         back.set()
         await stage.until(lambda: worker.ready)
         await stage.until(lambda: ran(stage, "report", alone=False) >= 1)
+
+
+async def test_a_database_that_responds_without_a_schema_is_not_away(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem: list[Exception] = [AWAY]
+    checks: list[int] = []
+
+    async def checked() -> None:
+        checks.append(len(stage.calls))
+        raise problem[0]
+
+    monkeypatch.setattr(stage.storage.schema, "check", checked)
+    async with working(stage, nothing):
+        await stage.until(lambda: len(stage.calls) >= 2)
+        problem[0] = SchemaMissing(0, 1)
+        seen = len(checks)
+        await stage.until(lambda: len(checks) >= seen + 4)
+
+    first, *_, last = checks[seen + 1 :]  # a run may have begun before the first response
+    assert last == first
 
 
 async def test_a_worker_that_never_reached_its_database_stops_its_offline_runs(

@@ -122,6 +122,15 @@ def test_nothing_is_stopped_where_nothing_is_to_start() -> None:
     assert move.next_at is None
 
 
+def test_nothing_is_stopped_for_an_occurrence_whose_condition_is_not_met() -> None:
+    replacing = plan(overlap="cancel", only_if="code:shop.is_open")
+
+    unmet = decide(replacing, due(unfinished=1), NOON, met=False)
+
+    assert (unmet.stop_running, unmet.occurrences, unmet.skipped) == (False, (), 1)
+    assert decide(replacing, due(unfinished=1), NOON, met=True).stop_running
+
+
 @pytest.mark.parametrize("after", [0.0, 3600.0])
 def test_how_late_is_late_is_each_schedules_own(after: float) -> None:
     move = decide(plan(misfire="skip", misfire_after=after), due(), NOON + 30 * MINUTE)
