@@ -11,6 +11,20 @@ VOCABULARY = "tests/unit/app/test_vocabulary.py"
 
 MUTANTS: list[Mutant] = [
     Mutant(
+        "a foreign option of a command is answered with one that the command does not have",
+        file="vocabulary.py",
+        was="if flag in row.words.split() and row.option in known",
+        becomes="if flag in row.words.split()",
+        caught_by="tests/integration/cli/test_target.py",
+    ),
+    Mutant(
+        "a worker restarts for ever if its application writes a file",
+        file="app/process/reloader.py",
+        was="if any(own.get(path, 0) <= _STARTS for path in changed):",
+        becomes="if changed:",
+        caught_by="tests/unit/app/test_reloader.py",
+    ),
+    Mutant(
         "a configured application wins over the URL that is typed",
         file="cli/target.py",
         was="if self.app or self.url or self.namespace or self.schema:",
@@ -34,7 +48,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "a worker that cannot be imported is not started again by the change that mends it",
         file="app/process/reloader.py",
-        was="            changed = await self._until_changed(seen)\n            if changed is None:",
+        was="            changed = changed or await self._until_changed(seen, started)\n            if changed is None:",
         becomes="            changed = None\n            if changed is None:",
         caught_by=f"{RELOAD}::test_a_changed_file_restarts_the_worker_and_a_broken_one_waits_for_the_next_change",
     ),
@@ -56,7 +70,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "a foreign word is answered for another call than it was given to",
         file="vocabulary.py",
-        was="own = next((row for row in rows if row.marker in known), None)",
+        was="own = next((row for row in rows if row.option in known), None)",
         becomes="own = next(iter(rows), None)",
         caught_by=VOCABULARY,
     ),

@@ -12,13 +12,6 @@ WALK = "tests/integration/namespaces/test_walk.py"
 
 DASHBOARD: list[Mutant] = [
     Mutant(
-        "a schedule that exists is replaced by a new one of its name",
-        file="dashboard/api/schedules.py",
-        was="    if await schedules.get(params.name) is not None:",
-        becomes="    if params.at is not None and await schedules.get(params.name) is not None:",
-        caught_by="tests/dashboard/test_schedules.py::test_a_schedule_that_is_there_is_not_replaced_by_a_new_one",
-    ),
-    Mutant(
         "the look-ahead of a schedule leaves out the days that its code decides",
         file="app/schedule/edits.py",
         was="        edits = self._edited(name, row, rhythm, _undone(reset), options)",
@@ -104,8 +97,8 @@ DASHBOARD: list[Mutant] = [
     ),
     Mutant(
         "a secret that stands beside the name of its field is shown",
-        file="dashboard/security/redaction.py",
-        was="case [first, _] if self._tells_of_hidden(first):\n                return [first, MASK]",
+        file="model/masking.py",
+        was="case [first, _] if self._tells_of_hidden(first):\n                return [first, self.mask]",
         becomes="case [_, _] if not value:\n                return value",
         caught_by="tests/dashboard/test_masking.py::test_text_within_payloads_is_masked",
     ),

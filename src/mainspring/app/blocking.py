@@ -283,7 +283,8 @@ class Renamed:
             if (successor := getattr(awaited, "_former", {}).get(name)) is not None:
                 raise AttributeError(f"{own}.{name} was renamed: write {successor}", name=name, obj=self)
             shown = vars(target).get("__name__", own)
-            if (advice := method_advice([each.__name__ for each in awaited.__mro__], name, shown)) is not None:
+            kinds = [each.__name__ for each in awaited.__mro__]
+            if (advice := method_advice(kinds, name, shown, blocking=isinstance(self, Face))) is not None:
                 raise AttributeError(f"there is no {shown}.{name}: write {advice}", name=name, obj=self)
             return object.__getattribute__(self, name)  # raises again, also what a property has raised
 

@@ -36,7 +36,7 @@ from mainspring.app.observe.stats import Stats
 from mainspring.app.page import Page, listing
 from mainspring.app.process import runner
 from mainspring.app.publisher import REASON, BlockingPublisher, Publisher
-from mainspring.app.registry import E, Hook, M, R, Registry, check_event, subscribe
+from mainspring.app.registry import E, Hook, M, R, Registry, check_event, subscribe, with_rhythm
 from mainspring.app.storages import UrlFunction, UrlObject, open_storage, opener, own_place, resolve_url
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import Misuse
@@ -176,6 +176,7 @@ class Mainspring(Renamed, AsyncOnly):
         """
         return self._registry.consumer(topics, options)
 
+    @with_rhythm
     def recurring(self, rhythm: RhythmOption, **options: Unpack[RecurringOptions]) -> Registrar:
         """Register a handler that runs on a rhythm: a cron expression, or an interval, ``every("90s")``.
 

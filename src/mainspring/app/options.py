@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
@@ -47,12 +47,17 @@ def unknown(problem: str, word: str, known: Sequence[str]) -> BadOption:
     return BadOption(f"{problem} {word!r}.{closest(word, known)} There are: {', '.join(known) or 'none'}")
 
 
-def refuse_unknown(given: Iterable[str], known: Iterable[str], call: str) -> None:
+def refuse_unknown(
+    given: Iterable[str],
+    known: Iterable[str],
+    call: str,
+    advise: Callable[[str, list[str]], str | None] = option_advice,
+) -> None:
     """Raise BadOption for the first option that ``call`` does not know."""
     names = sorted(known)
     for name in given:
         if name not in names:
-            if (advice := option_advice(name, names)) is not None:
+            if (advice := advise(name, names)) is not None:
                 raise BadOption(f"{call} has no option {name!r}: {advice}")
             raise BadOption(f"{call} has no option {name!r}.{closest(name, names)} It accepts {', '.join(names)}")
 

@@ -8,7 +8,7 @@ import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from mainspring.app.config import Options
 from mainspring.app.consume.consumer import ClassSender, Consumed, Registrar, Registration
@@ -16,7 +16,7 @@ from mainspring.app.consume.consumers import ConsumerOptions, Consumers, check_o
 from mainspring.app.consume.signature import Consumer
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.message.envelope import Envelope
-from mainspring.app.options import nearest
+from mainspring.app.options import nearest, refuse_unknown
 from mainspring.app.publisher import Publisher
 from mainspring.model.errors import BadOption, Misuse
 from mainspring.telemetry.bus import Bus
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 M = TypeVar("M")
 E = TypeVar("E")
 R = TypeVar("R")
+P = ParamSpec("P")
 Hook = Callable[[E], R]
 """Takes one event; plain or async. Its result is ignored."""
 
@@ -215,6 +216,21 @@ def check_event(event: object) -> None:
     if near is not None:
         raise BadOption(f"app.on({event!r}): write app.on(events.{names[near]}), with `from mainspring import events`")
     raise BadOption(f"app.on({event!r}): name a class of mainspring.events, one of {', '.join(names.values())}")
+
+
+def with_rhythm(recurring: Callable[P, R]) -> Callable[P, R]:
+    """Raise BadOption for a call without a rhythm, as with ``cron="…"`` in its place, naming what to write."""
+
+    @functools.wraps(recurring)
+    def checked(*args: P.args, **options: P.kwargs) -> R:
+        if len(args) == 1 and "rhythm" not in options:
+            from mainspring.app.schedule.recurring import RecurringOptions
+
+            refuse_unknown(options, RecurringOptions.__annotations__, "@app.recurring(…)")
+            raise BadOption("@app.recurring(…) needs a rhythm: '0 9 * * mon-fri' or every('90s')")
+        return recurring(*args, **options)
+
+    return checked
 
 
 def subscribe(bus: Bus, event: type[E], hook: Hook[E, R]) -> Hook[E, R]:

@@ -108,7 +108,7 @@ def _unknown(error: UnusedCliTokensError | UnknownCommandError | UnknownOptionEr
     word = unused[0] if unused else ""
     if isinstance(error, UnknownOptionError):
         word = error.token.keyword or error.token.value
-        advice = flag_advice(word)
+        advice = flag_advice(word, _options(error))
         return str(error) if advice is None else f"there is no option {word}: {advice}"
     if isinstance(error, UnknownCommandError):
         advice = command_advice(word)
@@ -116,6 +116,13 @@ def _unknown(error: UnusedCliTokensError | UnknownCommandError | UnknownOptionEr
     if len(unused) == 1 and _SPEC.fullmatch(word):
         return f"the application is an option of this command: write --app {word}"
     return f"unexpected: {' '.join(unused)}. {_help(error)}"
+
+
+def _options(error: CycloptsError) -> set[str]:
+    """Return the options of the command that was typed."""
+    if error.app is None:
+        return set()
+    return {name for argument in error.app.assemble_argument_collection() for name in argument.names}
 
 
 def _help(error: CycloptsError) -> str:

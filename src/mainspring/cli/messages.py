@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from mainspring.cli.errors import Refused
-from mainspring.cli.options import NO_MATCH, Cursor, JsonText, Limit, MessageId, OfGroup, OfTopic, Validate, read_json
+from mainspring.cli.options import NO_MATCH, Cursor, Limit, MessageId, OfGroup, OfTopic, Validate, json_text, read_json
 from mainspring.cli.output import (
     Column,
     Columns,
@@ -343,7 +343,7 @@ def _instant(moment: datetime | None) -> str:
 
 async def publish(
     topic: str,
-    payload: Annotated[str, JsonText] = "null",
+    payload: Annotated[str, json_text("--delay", "--at")] = "null",
     /,
     *,
     delay: Annotated[str | None, Parameter(metavar="DURATION")] = None,

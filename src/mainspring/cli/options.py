@@ -39,14 +39,19 @@ def _not_empty(_type: Any, limit: int) -> None:
         raise Refused(f"--limit {limit} must be 1 or more")
 
 
-def _not_an_option(_type: Any, value: str | None) -> None:
-    # A lone hyphen and negative numbers are payloads; anything else that begins with a hyphen is a misspelt option.
-    if value is not None and value.startswith("-") and not value[1:2].isdigit() and value != "-":
-        raise Refused(f"there is no option {value}: {flag_advice(value) or 'see `--help`'}")
+def json_text(*options: str) -> Parameter:
+    """Return how a parameter that is JSON, or `-` for stdin, is parsed, in a command with these options."""
+
+    def not_an_option(_type: Any, value: str | None) -> None:
+        # A lone hyphen and negative numbers are payloads; anything else that begins with a hyphen is a misspelt option.
+        if value is not None and value.startswith("-") and not value[1:2].isdigit() and value != "-":
+            advice = flag_advice(value, ("--app", "--url", *options))
+            raise Refused(f"there is no option {value}: {advice or 'see `--help`'}")
+
+    return Parameter(metavar="JSON", allow_leading_hyphen=True, validator=not_an_option)
 
 
-JsonText: Parameter = Parameter(metavar="JSON", allow_leading_hyphen=True, validator=_not_an_option)
-"""How a parameter that is JSON, or `-` for stdin, is parsed."""
+JsonText: Parameter = json_text()
 Limit = Annotated[int, Parameter(name=["--limit", "-n"], help="The maximum number of rows.", validator=_not_empty)]
 
 

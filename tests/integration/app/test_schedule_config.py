@@ -115,6 +115,7 @@ def test_days_that_code_tells_stay_beneath_another_rhythm(
         ('"daily.report" = { holidays = "XX" }', "nor a country that the holidays package knows"),
         ('"daily.report" = { end = 2027-01-01 }', "end=2027-01-01 is no instant: write it as in end = 2030-01-31T09"),
         ('"daily.report" = { start = "2027-01-01T00:00:00Z" }', "is no instant: write it as in start = 2030"),
+        ('"daily.report" = { timeout = 90 }', "timeout=90 has no unit: write text like '30s'"),
         ('"daily.report" = { start = 2027-01-01T00:00:00 }', "start=2027-01-01 00:00:00 is no instant"),
     ],
 )

@@ -119,7 +119,7 @@ def test_an_app_in_the_table_of_an_app_is_reported(shell: Shell) -> None:
     ("command", "advice"),
     [
         (["worker", "shop:app", "--autoscale", "4"], "write --concurrency 20, how many run at once in one process"),
-        (["worker", "-A", "shop"], "there is no option -A: write the application after the command"),
+        (["worker", "-A", "shop"], "there is no option -A: write --app shop:app"),
         (["worker", "shop:app", "--queues", "mail"], "there is no option --queues: write --group NAME"),
         (["worker", "shop:app", "--loglevel=info"], "write --log-level debug"),
         (["worker", "shop:app", "-B"], "leave it out: every worker runs the schedules"),
@@ -127,6 +127,10 @@ def test_an_app_in_the_table_of_an_app_is_reported(shell: Shell) -> None:
         (["run", "shop:app"], "there is no command 'run': write `mainspring worker MODULE:APP`"),
         (["flower"], "write `mainspring dashboard MODULE:APP`"),
         (["publish", "orders.placed", "--countdown", "10"], "there is no option --countdown: write --delay 10s"),
+        (["publish", "orders.placed", "1", "--queue", "y"], "the topic comes first: mainspring publish TOPIC JSON"),
+        (["messages", "list", "-v"], "Unknown option: -v"),
+        (["dashboard", "--workers", "4"], "Unknown option: --workers"),
+        (["messages", "list", "--queue", "y"], "there is no option --queue: write --group NAME"),
         (["cron", "0 9 * * *", "--tz", "UTC"], "there is no option --tz: write --timezone ZONE"),
     ],
 )

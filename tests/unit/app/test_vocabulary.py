@@ -3,7 +3,8 @@
 import asyncio
 import inspect
 import re
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from mainspring import (
     ConsumerOptions,
     Context,
     Mainspring,
+    PublishOptions,
     RecurringOptions,
+    ScheduleOptions,
     SendOptions,
     Snooze,
     exponential,
@@ -23,7 +26,9 @@ from mainspring import (
     vocabulary,
 )
 from mainspring.app.options import refuse_unknown
+from mainspring.app.queue.options import QueueOptions
 from mainspring.app.schedule.recurring import OVERRIDABLE
+from mainspring.cli.commands import _commands as commands_of_the_shell
 from mainspring.model.errors import BadOption, BadSignature, Misuse
 
 shop = Mainspring("memory://", name="shop")
@@ -91,13 +96,17 @@ def test_a_foreign_option_is_rejected_with_ours(
 
 @pytest.mark.parametrize(
     ("word", "advice"),
-    [("cron", "write rhythm='0 9 * * mon-fri', or 'every 90s'"), ("tz", "write timezone='Europe/Berlin'")],
+    [
+        ("cron", "write rhythm = '0 9 * * mon-fri', or 'every 90s'"),
+        ("tz", "write timezone = 'Europe/Berlin'"),
+        ("max_retries", "write retry = { kind = 'exponential', attempts = 5 }, or waits, retry = '5s, 1m'"),
+    ],
 )
 def test_a_foreign_word_in_the_configuration_of_a_schedule_is_answered_as_it_is_written_there(
     word: str, advice: str
 ) -> None:
     with pytest.raises(BadOption, match=re.escape(f"a schedule in the configuration has no option {word!r}: {advice}")):
-        refuse_unknown([word], OVERRIDABLE, "a schedule in the configuration")
+        refuse_unknown([word], OVERRIDABLE, "a schedule in the configuration", vocabulary.toml_advice)
 
 
 @pytest.mark.parametrize(
@@ -127,11 +136,13 @@ def test_a_foreign_option_of_a_policy_is_rejected_with_ours(policy: Any, word: s
         (app, "periodic_task", "write @app.recurring('0 9 * * mon-fri')"),
         (app, "send_task", "write await app.publish('orders.placed', payload)"),
         (app, "start", "write app.run(), or `mainspring worker shop:app`"),
-        (app.sync, "enqueue", "write await app.publish("),
+        (app.sync, "enqueue", "write app.sync.publish('orders.placed', payload), or consumer.sync.send(payload)"),
+        (app.sync, "lock", "write with app.sync.leases.hold('name')"),
         (send_receipt, "delay", "there is no send_receipt.delay: write await send_receipt.send(payload)"),
         (send_receipt, "apply_async", "write await send_receipt.send(payload, delay='10s')"),
         (send_receipt, "s", "write await send_receipt.send(payload, then=another_consumer)"),
-        (send_receipt.sync, "delay", "send_receipt.sync.send(payload) in blocking code"),
+        (send_receipt, "delay", "or send_receipt.sync.send(payload) in blocking code"),
+        (send_receipt.sync, "delay", "there is no send_receipt.delay: write send_receipt.sync.send(payload)"),
     ],
 )
 def test_a_foreign_method_is_rejected_with_ours(thing: object, word: str, advice: str) -> None:
@@ -146,15 +157,58 @@ def test_a_word_that_no_library_has_is_missing_as_always() -> None:
     assert not hasattr(send_receipt, "colour")
 
 
-def test_every_row_of_the_table_is_about_an_option_that_there_is() -> None:
-    options = (AppOptions, ConsumerOptions, RecurringOptions, SendOptions)
-    ours = (
-        {"rhythm"}
-        | {name for each in options for name in each.__annotations__}
-        | set(inspect.signature(exponential).parameters)
-    )
+ACCEPTS: dict[str, set[str]] = {
+    "@app.consumer(…)": set(ConsumerOptions.__annotations__),
+    "publish(…) or send(…)": set(PublishOptions.__annotations__),
+    "consumer.send(…)": set(SendOptions.__annotations__),
+    "@app.recurring(…)": set(RecurringOptions.__annotations__),
+    "schedules.put(…)": {"payload", "topic", *ScheduleOptions.__annotations__},
+    "app.schedules.alter(…)": {"rhythm", *ScheduleOptions.__annotations__},
+    "app.queue(…)": set(QueueOptions.__annotations__),
+    "Mainspring(…)": set(AppOptions.__annotations__),
+    "exponential(…)": set(inspect.signature(exponential).parameters),
+    "intervals(…)": set(inspect.signature(intervals).parameters),
+}
+WORDS = sorted({word for row in vocabulary._OPTIONS for word in row.words.split()})
 
-    assert {row.marker for row in vocabulary._OPTIONS} <= ours
+
+@pytest.mark.parametrize("call", ACCEPTS)
+def test_whatever_is_advised_is_accepted_by_the_call_or_by_the_one_that_is_named(call: str) -> None:
+    for word in WORDS:
+        if word in ACCEPTS[call]:
+            continue
+        advice = vocabulary.option_advice(word, ACCEPTS[call])
+        assert advice is not None
+        _, elsewhere, where = advice.rpartition(", in ")
+        if (named := re.match(r"write (\w+)=", advice)) is not None:
+            assert named[1] in ACCEPTS[where if elsewhere else call], (call, word, advice)
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_whatever_is_advised_for_a_file_can_be_written_there(word: str) -> None:
+    advice = vocabulary.toml_advice(word, OVERRIDABLE)
+    if advice is not None and advice.startswith("write "):
+        written = re.split(r", (?:or|which|and|an) ", advice.removeprefix("write "))[0]
+        (option,) = tomllib.loads(written)
+        assert option in OVERRIDABLE
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: app.recurring(cron="0 9 * * *"), "the rhythm comes first: @app.recurring('0 9 * * mon-fri')"),
+        (app.recurring, "@app.recurring(…) needs a rhythm"),
+        (lambda: asyncio.run(app.schedules.alter("a", args=1)), "leave it out: the payload is given by @app.recurring"),
+        (lambda: asyncio.run(app.schedules.alter("a", cron="x")), "write rhythm='0 9 * * mon-fri'"),
+        (lambda: asyncio.run(app.schedules.put("a", "every 1h", send_receipt, args=1)), "write payload={'id': 7}"),
+        (lambda: _published(timeout=3), "write timeout='30s', in @app.consumer(…)"),
+        (lambda: app.queue("q", timeout=3), "write timeout='30s', in @app.consumer(…)"),
+        (lambda: _published(retry=3), "in @app.consumer(…)"),
+    ],
+)
+def test_a_word_is_answered_for_the_call_that_it_was_given_to(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(BadOption, match=re.escape(said)):
+        call()
 
 
 def test_a_block_that_does_not_await_is_rejected_with_what_to_write() -> None:
@@ -215,3 +269,21 @@ async def test_an_outcome_that_is_raised_fails_with_what_to_write() -> None:
         "outcome is returned, not raised, so write `return Snooze(…)`",
         "outcome is returned, not raised, so write `return Cancel(…)`",
     ]
+
+
+def _commands(app: Any, name: str = "") -> Iterator[tuple[str, set[str]]]:
+    """Every command, with its options."""
+    if app.default_command is not None:
+        yield name, {each for argument in app.assemble_argument_collection() for each in argument.names}
+    for word in app:
+        if not word.startswith("-"):
+            yield from _commands(app[word], f"{name} {word}".strip())
+
+
+def test_whatever_is_advised_on_the_command_line_is_an_option_of_the_command() -> None:
+    commands = dict(_commands(commands_of_the_shell()))
+    assert "--processes" in commands["worker"]
+    for command, options in commands.items():
+        for flag in {word for row in vocabulary._FLAGS for word in row.words.split()} - options:
+            advice = vocabulary.flag_advice(flag, options) or ""
+            assert set(re.findall(r"write (--[a-z-]+)", advice)) <= options, (command, flag, advice)

@@ -64,7 +64,7 @@ class Reloader:
             _logger.info("%s changed: the worker restarts", changed)
 
     async def _run_worker(self, seen: Files, started: asyncio.Event) -> tuple[int, str | None]:
-        """Run a worker until it ends: by itself, by a signal to this process, or because of the file that is returned."""
+        """Run a worker until it ends: by itself, by a signal to this process, or because of the returned file."""
         line, theirs = socket.socketpair()
         line.setblocking(False)  # noqa: FBT003
         with line:

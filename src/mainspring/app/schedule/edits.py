@@ -80,7 +80,7 @@ class ScheduleEdits:
         new: bool = False,
     ) -> ScheduleEdit:
         """Create a schedule, or redefine one made by ``put`` unless it must be new."""
-        refuse_unknown(options, OPTIONS, "schedules.put(…)")
+        refuse_unknown(options, (*OPTIONS, "payload", "topic"), "schedules.put(…)")
         if rhythm is None:
             raise BadOption("schedules.put(name, rhythm, …) needs a rhythm: '0 9 * * mon-fri' or every('90s')")
         fields, code = read_timing(rhythm, options)
@@ -121,7 +121,7 @@ class ScheduleEdits:
         new: bool = False,
     ) -> ScheduleEdit:
         """Create a schedule of one occurrence, or move one unless it must be new."""
-        refuse_unknown(options, OCCURRENCE, "schedules.once(…)")
+        refuse_unknown(options, (*OCCURRENCE, "payload"), "schedules.once(…)")
         choice(past, get_args(Past), "past")
         moment = instant(at, "at")
         definition = {"rhythm": str(Once(moment)), "misfire": "all", "overlap": "allow"}
@@ -144,7 +144,7 @@ class ScheduleEdits:
         self, name: str, rhythm: object, reset: Collection[str], by: str, options: Mapping[str, Any]
     ) -> ScheduleEdit:
         """Set fields at run time, or reset them to configuration and code."""
-        refuse_unknown(options, OPTIONS, "schedules.alter(…)")
+        refuse_unknown(options, ("rhythm", *OPTIONS), "schedules.alter(…)")
         undone = _undone(reset)
         changed = sorted(given(options))
         if rhythm is None and not undone and not changed:
@@ -178,7 +178,7 @@ class ScheduleEdits:
         self, name: str, sheet: Timesheet, rhythm: object, reset: Collection[str], options: Mapping[str, Any]
     ) -> Plan:
         """Return the plan as it would be after ``alter`` with these arguments, if any. Raises BadOption."""
-        refuse_unknown(options, OPTIONS, "schedules.next(…)")
+        refuse_unknown(options, ("rhythm", *OPTIONS), "schedules.next(…)")
         if rhythm is None and not reset and not given(options):
             return self.plan(name, sheet)
         row = sheet.schedules[0]

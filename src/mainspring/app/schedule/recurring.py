@@ -28,6 +28,7 @@ from mainspring.model.schedule import MISFIRE_AFTER, Layer, Mode
 from mainspring.runtime.schedules.declarations import Declared
 from mainspring.runtime.schedules.plan import Code, read_plan
 from mainspring.timing.cron import CronError
+from mainspring.vocabulary import toml_advice
 
 _logger = logging.getLogger("mainspring.schedules")
 
@@ -196,7 +197,7 @@ class Recurrences:
         return fields, ignored
 
     def _read(self, options: dict[str, Any], declared: Declared) -> dict[str, Any]:
-        refuse_unknown(options, OVERRIDABLE, "a schedule in the configuration")
+        refuse_unknown(options, OVERRIDABLE, "a schedule in the configuration", toml_advice)
         for name in ("start", "end"):
             _check_instant(options.get(name), name)
         fields, _ = read_timing(options.pop("rhythm", None), options, declared.definition, declared.code)
@@ -275,7 +276,7 @@ def _check_instant(value: object, name: str) -> None:
 def _on_one_line(error: Exception) -> str:
     """Return the error on one line: a caret below it is for terminals."""
     if not isinstance(error, CronError):
-        return str(error)
+        return str(error).replace("write a timedelta or text", "write text")  # a file has no timedelta
     where = f"{error.field}: " if error.field else ""
     return f"bad cron expression {error.expression!r}: {where}{error.problem}"
 
