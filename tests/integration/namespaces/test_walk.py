@@ -88,7 +88,7 @@ async def test_no_call_of_one_namespace_reaches_into_another(place: Place, reque
                 stored = await place.tables("theirs")
                 leaks += [f"{where} changed the other's table {key}" for key in rows if rows[key] != stored[key]]
                 rows = stored
-                # What a namespace shows is read from its tables: where these are compared, one look in the end is enough.
+                # What is shown is read from the tables: where these are compared, one look in the end is enough.
                 if not rows or name == last:
                     now = await shown(theirs)
                     leaks += [f"{where} changed what the other shows as {key}" for key in seen if seen[key] != now[key]]
