@@ -48,8 +48,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "a worker that cannot be imported is not started again by the change that mends it",
         file="app/process/reloader.py",
-        was="changed = changed or await self._until_changed(seen, started)\n            if changed is None:",
-        becomes="changed = None\n            if changed is None:",
+        was="changed = changed or await self._until_changed(seen, started)",
+        becomes="changed = None",
         caught_by=f"{RELOAD}::test_a_changed_file_restarts_the_worker_and_a_broken_one_waits_for_the_next_change",
     ),
     Mutant(
