@@ -35,6 +35,13 @@ def test_the_link_with_a_token_lets_in_and_does_not_keep_it(site: Site, visit: O
     assert OPERATOR not in page.evaluate(kept)
 
 
+def test_the_dashboard_of_a_database_offers_no_new_schedule_and_no_freeze(sites: Sites, visit: Opening) -> None:
+    page = visit(sites(shop("memory://"), database_only=True), "/schedules")
+
+    expect(page.get_by_role("button", name="Pause").first).to_be_visible()
+    assert not {"New schedule", "Freeze all"} & set(page.get_by_role("main").get_by_role("button").all_inner_texts())
+
+
 def test_a_viewer_is_offered_nothing_to_change_and_refused_when_trying(
     site: Site, visit: Opening, told: list[str]
 ) -> None:
