@@ -456,4 +456,11 @@ MUTANTS: list[Mutant] = [
         becomes="",
         caught_by="tests/runtime/test_offline.py::test_a_database_that_responds_without_a_schema_is_not_away",
     ),
+    Mutant(
+        "a revived message whose worker died is no replay on PostgreSQL",
+        file="storage/postgres/sql/claims.sql",
+        was="        CLAIM_SOURCE({rows}),\n",
+        becomes="        RUN_SOURCE({rows}),\n",
+        caught_by="tests/contract/test_schedule_runs.py",
+    ),
 ]

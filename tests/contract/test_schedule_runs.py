@@ -238,6 +238,22 @@ async def test_a_reaped_run_is_of_the_schedule(storage: Storage) -> None:
 
 
 @pytest.mark.psycopg
+async def test_the_lost_run_of_a_revived_one_is_a_replay(storage: Storage) -> None:
+    held = await hold_one(storage, one=draft(group="mailer", schedule=NAME, at=NOON))
+    await settle(storage, held, Bury(failure()))
+    await storage.controls.revive(DeadSelection(), "ann", 10)
+    await claim_one(storage)
+
+    turn(storage, HOUR)
+    assert await reap(storage) is not None
+
+    assert {(run.status, run.source) for run in await of_schedule(storage)} == {
+        ("dead", "schedule"),
+        ("lost", "replay"),
+    }
+
+
+@pytest.mark.psycopg
 async def test_how_long_the_latest_runs_took_is_found(storage: Storage) -> None:
     verdicts: list[Verdict] = [*[DONE] * 98, Retry(DAY, failure()), Bury(failure())]
     for number, verdict in enumerate(verdicts, start=1):

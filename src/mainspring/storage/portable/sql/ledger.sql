@@ -51,6 +51,10 @@ CASE
         )
     )
 
+-- part: CLAIM_SOURCE(row)
+-- The source of a run of a claimed delivery. A replay has a range of epochs of its own: model.message.REPLAYED.
+CASE WHEN {row}.epoch > 1048576 THEN 'replay' ELSE RUN_SOURCE({row}) END
+
 -- part: MESSAGE_STATE(at)
 coalesce(
         (SELECT 'dead' FROM mainspring.dead AS d WHERE d.message_id = m.id LIMIT 1),

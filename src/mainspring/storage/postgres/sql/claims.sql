@@ -163,7 +163,7 @@ lost AS (
         coalesce({rows}.claimed_at, {rows}.due_at - {hold}), {at}, regexp_replace({rows}.held_by, '~[0-9a-f]{16}$', ''),
         'its claim lapsed: the worker died, froze or lost the database, and ' || {then},
         {rows}.schedule,
-        RUN_SOURCE({rows}),
+        CLAIM_SOURCE({rows}),
         {rows}.scheduled_for
     FROM {rows}
     CROSS JOIN LATERAL (SELECT topic FROM mainspring.message WHERE id = {rows}.message_id OFFSET 0) AS m

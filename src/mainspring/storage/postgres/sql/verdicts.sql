@@ -156,7 +156,7 @@ remembered AS (
         CASE WHEN entry.status <> 'cancelled' THEN ours.traceback END,
         CASE WHEN entry.status <> 'cancelled' THEN ours.output END,
         ours.schedule,
-        CASE WHEN ours.epoch > 1048576 THEN 'replay' ELSE RUN_SOURCE(ours) END,  -- model.message.REPLAYED
+        CLAIM_SOURCE(ours),
         ours.scheduled_for
     FROM ours JOIN (
         VALUES (1, 'failed'), (2, 'dead'), (3, 'cancelled'), (4, 'done'), (5, 'snoozed')

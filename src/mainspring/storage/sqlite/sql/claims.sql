@@ -54,7 +54,7 @@ SELECT d.message_id, d.group_name, m.topic, d.attempt, 'lost', coalesce(d.claime
        END,
        'its claim lapsed: the worker died, froze or lost the database, and ' || ?4,
        d.schedule,
-       RUN_SOURCE(d),
+       CLAIM_SOURCE(d),
        d.scheduled_for
 FROM mainspring_delivery AS d
 CROSS JOIN mainspring_message AS m ON m.id = d.message_id

@@ -75,7 +75,7 @@ INSERT INTO mainspring_run (
 )
 SELECT d.message_id, d.group_name, m.topic, d.attempt, ?2, ?3, ?4, ?9, ?5, ?6, ?7, ?8,
        d.schedule,
-       CASE WHEN d.epoch > 1048576 THEN 'replay' ELSE RUN_SOURCE(d) END,  -- model.message.REPLAYED
+       CLAIM_SOURCE(d),
        d.scheduled_for
 FROM mainspring_delivery AS d
 JOIN mainspring_message AS m ON m.id = d.message_id
