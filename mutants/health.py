@@ -8,6 +8,20 @@ RIGHTS = "tests/integration/postgres/test_rights.py"
 
 MUTANTS: list[Mutant] = [
     Mutant(
+        "doctor proposes to retire a group that a live process serves",
+        file="app/observe/doctor.py",
+        was="{*code.groups, *(group for each in roster.alive() for group in each.groups)}",
+        becomes="{*code.groups}",
+        caught_by="tests/integration/app/test_doctor_queues.py",
+    ),
+    Mutant(
+        "doctor takes a queue for a group that is no longer in the code",
+        file="app/observe/doctor.py",
+        was="for each in (*self.consumers, *self.queues)]",
+        becomes="for each in self.consumers]",
+        caught_by="tests/integration/app/test_doctor_queues.py",
+    ),
+    Mutant(
         "a release that replaces another is taken for another application",
         file="model/views.py",
         was="each.app == app and each.version in (None, version)]",

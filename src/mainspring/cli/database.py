@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from mainspring.app import storages
 from mainspring.app.config import FOREVER, KINDS, write_age
 from mainspring.app.names import check_namespace, check_schema, tables
+from mainspring.app.observe.doctor import code_of
 from mainspring.app.options import closest, length
 from mainspring.app.storages import read_url
 from mainspring.cli.errors import Refused
@@ -110,18 +111,18 @@ async def declare(app: Spec | None = None, /, *, named: OfApp = None, json: Json
     spec, target = application(app, named)
     async with target.find() as opened:
         declared = await opened.declare()
-        views = await opened.schedules.list(app=opened.options.name)
+    code = code_of(opened)
     if not declared:
         raise Refused(f"{spec} has no consumers: write @app.consumer(…), or app.include() the module that does")
     if json:
         print_json(declared)
         return
     print_list(_DECLARED, declared)
-    schedules = sum(each.origin == "code" and each.retired_at is None for each in views)
-    more = f" and {many(schedules, 'schedule')}" if schedules else ""
-    print_line(
-        f"{many(len(declared), 'group')}{more} declared. Next: mainspring worker {app or target.typed.strip()}".rstrip()
-    )
+    more = f" and {many(len(code.schedules), 'schedule')}" if code.schedules else ""
+    following = f"Next: mainspring worker {app or target.typed.strip()}".rstrip()
+    if not code.consumers:
+        following = f"Next: start the program that claims from {', '.join(each.group for each in code.queues)}"
+    print_line(f"{many(len(declared), 'group')}{more} declared. {following}")
 
 
 async def purge(

@@ -110,14 +110,14 @@ def test_consumers_and_declared_groups_are_held_against_each_other(stocked: Shel
         ),
         (
             "note",
-            "declared, but no longer in the code: analytics; messages still wait there",
+            "declared, but no longer in the code: analytics",
             "mainspring groups retire analytics --app renamed:app",
         ),
     ]
     assert _findings(other, "groups")[0] == (
         "error",
         "group 'send_receipt' belongs to app 'shop' in this database, and this app is 'other'",
-        "give other.send_receipt another group=…, or the app its old name",
+        "if it is the same application: Mainspring(…, name='shop'); if not, another group=…",
     )
 
 

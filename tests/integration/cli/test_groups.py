@@ -71,6 +71,28 @@ def test_groups_are_declared_without_a_worker(shell: Shell) -> None:
     assert "send_receipt receives it in 1h" in stored.out
 
 
+def test_declare_counts_what_the_code_has_and_not_what_a_namesake_stored(shell: Shell) -> None:
+    made = 'app = Mainspring("sqlite:///own.db", name="own", auto_migrate=True)\n'
+    head = f"from mainspring import Mainspring, every\n\n{made}"
+    timed = "\n\n@app.recurring(every('1h'))\ndef {}() -> None: ...\n"
+    (shell.directory / "timed.py").write_text(head + timed.format("one") + timed.format("two"))
+    (shell.directory / "plain.py").write_text(head + "\n\n@app.consumer('a')\ndef three(x: int) -> None: ...\n")
+
+    of_timed, of_plain = shell("declare", "timed:app"), shell("declare", "plain:app")
+
+    assert of_timed.out.splitlines()[-1] == "2 groups and 2 schedules declared. Next: mainspring worker timed:app"
+    assert of_plain.out.splitlines()[-1] == "1 group declared. Next: mainspring worker plain:app"
+
+
+def test_an_app_that_has_only_a_queue_needs_no_worker(shell: Shell) -> None:
+    text = 'from mainspring import Mainspring\n\napp = Mainspring("sqlite:///q.db", name="q", auto_migrate=True)\n'
+    (shell.directory / "qonly.py").write_text(text + 'packing = app.queue("packing", "stock.reserved")\n')
+
+    declared = shell("declare", "qonly:app")
+
+    assert declared.out.splitlines()[-1] == "1 group declared. Next: start the program that claims from packing"
+
+
 def test_columns_without_room_are_named_on_a_terminal(stocked: Shell) -> None:
     narrow = stocked.on_terminal("groups", "list").out
     stocked.environment["COLUMNS"] = "200"

@@ -20,7 +20,7 @@ from mainspring.app.schedule.recurring import Ignored
 from mainspring.app.storages import Address, caveat, mend_clock, open_storage
 from mainspring.model.errors import BadOption, MainspringError, SchemaMissing, SchemaTooNew
 from mainspring.model.symptom import MEND, Grade, Symptom, Tolerances
-from mainspring.model.views import GroupView, Roster
+from mainspring.model.views import Declaration, Roster, Tally
 from mainspring.runtime.janitor import described_namesakes
 from mainspring.storage.contract import Storage
 from mainspring.timing.backoff import PRESETS, RetryPolicy
@@ -47,12 +47,33 @@ class Value:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What the code of an app has: groups with consumers, queues that name their topics, and schedules."""
+
+    consumers: Sequence[Registration]
+    queues: Sequence[Declaration]
+    schedules: Collection[str]
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups that ``declare`` stores."""
+        return [each.group for each in (*self.consumers, *self.queues)]
+
+
+def code_of(app: Mainspring) -> Code:
+    """Return what is registered with the app; the database is not read."""
+    # Same package: an app shows its users what is declared, and not how it was registered.
+    consumers, registry = app._consumers, app._registry  # noqa: SLF001
+    return Code(list(consumers), consumers.queues.declarations, registry.scheduled())
+
+
 def values(options: Options, app: Mainspring | None = None) -> list[Value]:
     """Return every option with its value and source, the database first if known."""
     found = [Value(name, _written(_value(options, name), name), options.sources[name]) for name in NAMES]
     if app is None:
         return found
-    address = _parts(app)[0]
+    address = _address(app)
     shown = f"sqlite:///{address.shown}" if address.engine == "sqlite" else address.shown
     return [Value("url", shown, options.sources["url"]), *found]
 
@@ -99,7 +120,7 @@ def needs_of(extra: str, requirements: Sequence[str]) -> list[str]:
 def mended(app: Mainspring) -> Symptom:
     """Set back the clock of the app's file, if it is ahead."""
     try:
-        ahead = mend_clock(_parts(app)[0], app.options)
+        ahead = mend_clock(_address(app), app.options)
     except MainspringError as error:
         return Symptom("mending", "error", str(error))
     done = f"was set back by {ahead.total_seconds():,.0f} s" if ahead else "is not ahead of this host's: unchanged"
@@ -112,10 +133,10 @@ async def of_app(app: Mainspring, spec: str | None, flags: str, clock: Clock | N
     ``spec`` is MODULE:APP if the app was imported, ``flags`` are the command-line flags for its database, ``clock`` is
     compared with the database's [this host's].
     """
-    address, consumers = _parts(app)
+    address, code = _address(app), code_of(app)
     findings = list(_of_idle_options(app.options, address))
     if spec is not None:
-        findings.append(_of_registry(consumers, spec))
+        findings += _of_registry(code, spec)
     if address.engine == "memory":
         return [*findings, Symptom("database", "note", "memory:// is lost with the process: for tests only")]
     if (known := caveat(address)) is not None:
@@ -123,18 +144,18 @@ async def of_app(app: Mainspring, spec: str | None, flags: str, clock: Clock | N
     if address.engine == "sqlite" and (problem := _of_file(address)) is not None:
         return [*findings, problem]
     storage, _ = open_storage(address, app.options)  # not by the app's own connection, which would migrate
-    roster = await _of_database(storage, app.options, address, flags, findings, clock or SystemClock())
-    if spec is not None and roster is not None:
-        findings += _of_groups(app.options, consumers, roster.groups, spec, flags)
-        findings += _of_name(app.options, consumers, roster)
+    state = await _of_database(storage, app.options, address, flags, findings, clock or SystemClock())
+    if spec is not None and state is not None:
+        findings += _of_groups(app, code, *state, spec, flags)
+        findings += _of_name(app.options, code, state[0])
     return findings
 
 
-def _of_name(options: Options, consumers: Sequence[Registration], roster: Roster) -> Iterator[Symptom]:
+def _of_name(options: Options, code: Code, roster: Roster) -> Iterator[Symptom]:
     """Report a name that two applications share: each would stop the schedules of the other."""
-    if consumers and (lacking := unnamed(options)) is not None:
+    if code.groups and (lacking := unnamed(options)) is not None:
         yield Symptom("name", "warning", *lacking)
-    others = roster.namesakes(options.name, options.version, {each.group for each in consumers})
+    others = roster.namesakes(options.name, options.version, set(code.groups))
     if others:
         yield Symptom("name", "warning", *described_namesakes(options.name, others))
 
@@ -146,11 +167,13 @@ def _of_idle_options(options: Options, address: Address) -> Iterator[Symptom]:
             yield Symptom(option, "note", f"set by {source}, and without effect: the database is {address.engine}")
 
 
-def _of_registry(consumers: Sequence[Registration], spec: str) -> Symptom:
-    if not consumers:
+def _of_registry(code: Code, spec: str) -> Iterator[Symptom]:
+    if not code.groups:
         summary = f"{spec} has none: it can publish, but not consume"
-        return Symptom("consumers", "note", summary, "write @app.consumer(…), or app.include() the module that does")
-    return Symptom("consumers", "ok", f"{len(consumers)} in {spec}: {', '.join(each.group for each in consumers)}")
+        yield Symptom("consumers", "note", summary, "write @app.consumer(…), or app.include() the module that does")
+    for about, found in (("consumers", code.consumers), ("queues", code.queues)):
+        if found:
+            yield Symptom(about, "ok", f"{len(found)} in {spec}: {', '.join(each.group for each in found)}")
 
 
 def _of_file(address: Address) -> Symptom | None:
@@ -181,8 +204,8 @@ def _of_header(path: Path) -> Symptom | None:
 
 async def _of_database(
     storage: Storage, options: Options, address: Address, flags: str, findings: list[Symptom], clock: Clock
-) -> Roster | None:
-    """Return the declared groups and the workers, if they can be read."""
+) -> tuple[Roster, Tally] | None:
+    """Return the declared groups, the workers and how much waits, if that can be read."""
     about = "database"
     try:
         async with asyncio.timeout(_PATIENCE):
@@ -205,7 +228,7 @@ async def _of_database(
                 findings.append(Symptom("schema", "ok", f"version {number}, which this release can work with"))
             found = await storage.schema.examine(Tolerances(), clock.now)
             findings += [replace(each, advice=each.advice.replace(MEND, f"{MEND}{flags}")) for each in found]
-            return await storage.ledger.roster()
+            return await storage.ledger.roster(), await storage.ledger.tally(1)
     except TimeoutError:
         findings.append(Symptom(about, "error", f"{address.shown} did not answer within {_PATIENCE:.0f} s"))
     except SchemaMissing as error:
@@ -242,33 +265,40 @@ async def _of_bell(storage: Storage) -> Symptom:
     return Symptom("bell", "ok", "NOTIFY works: it wakes workers for new work at once")
 
 
-def _of_groups(
-    options: Options, consumers: Sequence[Registration], groups: Sequence[GroupView], spec: str, flags: str
-) -> Iterator[Symptom]:
-    declared = {each.name: each for each in groups}
-    unknown = [each.group for each in consumers if each.group not in declared]
+def _of_groups(app: Mainspring, code: Code, roster: Roster, tally: Tally, spec: str, flags: str) -> Iterator[Symptom]:
+    options = app.options
+    declared = {each.name: each for each in roster.groups}
+    unknown = [each for each in code.groups if each not in declared]
     if unknown:
         summary = f"not declared yet, so nothing that is published reaches them: {', '.join(unknown)}"
-        yield Symptom("groups", "warning", summary, f"mainspring declare {spec} (a worker does it when it starts)")
-    for each in consumers:
-        owner = declared[each.group].app if each.group in declared else options.name
+        starts = "a worker does it when it starts" if code.consumers else "a queue does it at its first use"
+        yield Symptom("groups", "warning", summary, f"mainspring declare {spec} ({starts})")
+    for group in code.groups:
+        owner = declared[group].app if group in declared else options.name
         if owner != options.name:
-            summary = (
-                f"group {each.group!r} belongs to app {owner!r} in this database, and this app is {options.name!r}"
+            summary = f"group {group!r} belongs to app {owner!r} in this database, and this app is {options.name!r}"
+            yield Symptom(
+                "groups",
+                "error",
+                summary,
+                f"if it is the same application: Mainspring(…, name={owner!r}); if not, another group=…",
             )
-            yield Symptom("groups", "error", summary, f"give {each.name} another group=…, or the app its old name")
-    known = {each.group for each in consumers}
-    left = [each.name for each in declared.values() if each.app == options.name and each.name not in known]
+    # A queue without topics uses a group that other code declares; and so does every live process with its own.
+    used = {*code.groups, *(group for each in roster.alive() for group in each.groups)}
+    queues = app._consumers.queues  # noqa: SLF001 - same package
+    left = [each for each in declared if each not in used and each not in queues and declared[each].app == options.name]
     if left:
-        summary = f"declared, but no longer in the code: {', '.join(left)}; messages still wait there"
+        waiting = {each.group for each in tally.groups if each.ready or each.scheduled or each.running or each.lapsed}
+        still = [each for each in left if each in waiting]
+        wait = f"; messages still wait in {', '.join(still)}" if still else ""
+        summary = f"declared, but no longer in the code: {', '.join(left)}{wait}"
         yield Symptom("groups", "note", summary, f"mainspring groups retire {left[0]}{flags}")
-    if not unknown and not left and consumers:
-        yield Symptom("groups", "ok", "every consumer is declared")
+    if not unknown and not left and code.groups:
+        yield Symptom("groups", "ok", "every consumer is declared" if not code.queues else "every group is declared")
 
 
-def _parts(app: Mainspring) -> tuple[Address, list[Registration]]:
-    # Same package: no other module needs the address, which may hold a password.
-    return app._address, list(app._consumers)  # noqa: SLF001
+def _address(app: Mainspring) -> Address:
+    return app._address  # noqa: SLF001 - same package: no other module needs it, since it may hold a password
 
 
 def _is_installed(package: str) -> bool:
