@@ -8,6 +8,20 @@ RIGHTS = "tests/integration/postgres/test_rights.py"
 
 MUTANTS: list[Mutant] = [
     Mutant(
+        "a process of another app serves a group",
+        file="model/views.py",
+        was="if (each.app, each.name) in live}",
+        becomes="if each.name in {group for _, group in live}}",
+        caught_by="tests/unit/app/test_health.py::test_a_worker_of_another_app_serves_nothing_of_this_one",
+    ),
+    Mutant(
+        "a queue counts as served without a process",
+        file="app/observe/checks.py",
+        was="if each.name in ready and each.paused_at is None}",
+        becomes="if each.name in ready and each.paused_at is None and not _is_queue(each)}",
+        caught_by="tests/unit/app/test_health.py::test_a_queue_is_served_while_its_process_has_it_open",
+    ),
+    Mutant(
         "doctor proposes to retire a group that a live process serves",
         file="app/observe/doctor.py",
         was="{*code.groups, *(group for each in roster.alive() for group in each.groups)}",

@@ -105,7 +105,9 @@ async def test_a_group_of_another_app_is_a_conflict_that_says_what_to_do(storage
         await declare(storage, "mailer", "other.topic", app="crm")
 
     assert str(conflict.value) == (
-        "group 'mailer' belongs to app 'shop': choose another group=… or run `mainspring groups retire mailer`"
+        "group 'mailer' belongs to app 'shop': if this is the same application, give it that name: "
+        "Mainspring(…, name='shop'); if not, choose another group=…; only if 'shop' is gone for good: "
+        "mainspring groups retire mailer"
     )
     assert (await _groups(storage))["mailer"].patterns == ("orders.placed",)
 

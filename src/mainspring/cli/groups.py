@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -33,7 +33,7 @@ async def list_(*, target: Target = UNNAMED, json: Json = False) -> None:
     counts = {each.group: each for each in tally.groups}
     load = {each.name: counts.get(each.name, Counts(each.name)) for each in found}
     printed = print_list(
-        _columns(load, workers),
+        _columns(load, roster.served()),
         found,
         json=json,
         empty=NO_GROUPS,
@@ -123,9 +123,9 @@ def _numbers(counts: Counts) -> dict[str, object]:
     return numbers
 
 
-def _columns(load: Mapping[str, Counts], workers: Mapping[str, int]) -> Columns[GroupView]:
+def _columns(load: Mapping[str, Counts], served: Container[str]) -> Columns[GroupView]:
     def state(each: GroupView) -> str:
-        return "paused" if each.paused_at else "served" if workers[each.name] else "unserved"
+        return "paused" if each.paused_at else "served" if each.name in served else "unserved"
 
     return (
         Column("group", lambda each: each.name),

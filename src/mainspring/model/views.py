@@ -228,6 +228,14 @@ class Roster:
         """Return the workers that have reported themselves within ``silent_after``."""
         return [each for each in self.workers if self.now - each.beat_at <= silent_after]
 
+    def served(self, silent_after: timedelta = WORKER_SILENT_AFTER) -> set[str]:
+        """Return the groups that a live process of their app serves: a worker, or one with an open queue.
+
+        A process of another app handles nothing of this one.
+        """
+        live = {(each.app, group) for each in self.alive(silent_after) for group in each.groups}
+        return {each.name for each in self.groups if (each.app, each.name) in live}
+
     def namesakes(self, app: str, version: int, groups: Collection[str]) -> list[WorkerView]:
         """Return the live workers of that name which seem to be of another application.
 

@@ -75,7 +75,7 @@ async def test_a_group_nobody_serves_for_a_day_is_named(app: Mainspring) -> None
 
     [groups] = [check for check in (await app.health()).checks if check.name == "groups"]
     assert groups.status == "degraded"
-    assert groups.summary == "no worker serves receipts: start one, or run `mainspring groups retire`"
+    assert groups.summary == "no process serves receipts: start one, or run `mainspring groups retire`"
 
 
 async def test_a_paused_group_is_told_and_is_no_trouble(app: Mainspring) -> None:
@@ -304,7 +304,32 @@ async def test_a_queue_needs_no_worker(app: Mainspring) -> None:
     await queue.declare()
     await app.publish("audited", 1)
 
-    assert statuses(await app.health())["workers"] == statuses(await app.health())["claiming"] == "healthy"
+    assert statuses(await app.health())["workers"] == "healthy"
+
+
+async def test_a_queue_is_served_while_its_process_has_it_open(app: Mainspring) -> None:
+    queue = app.queue("audit", "audited")
+    await queue.declare()
+    await app.publish("audited", 1)
+
+    def told(found: Health) -> dict[str, tuple[str, str]]:
+        return {check.name: (check.status, check.summary) for check in found.checks if check.name in wanted}
+
+    wanted = ("groups", "claiming")
+    before = told(await app.health())
+    await queue.claim(1, hold="1m")
+    await app.publish("audited", 2)
+    during = told(await app.health())
+    await advance(app, timedelta(minutes=23))
+    after = told(await app.health())
+
+    reason = "no live process serves audit: start one, or see `mainspring workers list`"
+    unclaimed = ("degraded", f"ready work is not claimed: {reason}")
+    assert before == after == {"groups": ("healthy", "0 of 1 served, 0 paused"), "claiming": unclaimed}
+    assert during == {
+        "groups": ("healthy", "all served, 0 paused"),
+        "claiming": ("healthy", "every group with work is served"),
+    }
 
 
 async def bury(app: Mainspring, count: int) -> None:

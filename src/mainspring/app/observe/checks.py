@@ -277,10 +277,9 @@ async def _overdue_in(ledger: Ledger, counts: Counts, since: datetime) -> int:
 
 def _alive(roster: Roster, limits: HealthLimits) -> Check:
     alive = roster.alive(limits.worker_silent_after)
-    served = _groups_of(alive)
+    served = roster.served(limits.worker_silent_after)
     needy = [each for each in roster.groups if not _is_queue(each)]
-    # A worker of another app handles nothing of this one, and fires none of its schedules.
-    waiting = sorted({each.app for each in needy} - {each.app for each in needy if (each.app, each.name) in served})
+    waiting = sorted({each.app for each in needy} - {each.app for each in needy if each.name in served})
     data = {
         "alive": len(alive),
         "silent": len(roster.workers) - len(alive),
@@ -293,12 +292,8 @@ def _alive(roster: Roster, limits: HealthLimits) -> Check:
     return built_in("workers", "healthy", f"{len(alive)} alive", data)
 
 
-def _groups_of(alive: Sequence[WorkerView]) -> set[tuple[str, str]]:
-    return {(each.app, group) for each in alive for group in each.groups}
-
-
 def _is_queue(group: GroupView) -> bool:
-    """Return whether code of the application's own claims from it, whenever it likes: no worker is missing."""
+    """Return whether code of the application's own claims from it, which needs no worker."""
     return group.options.get("kind") == "queue"
 
 
@@ -308,9 +303,11 @@ def _served(roster: Roster, limits: HealthLimits) -> Check:
     paused = sorted(each.name for each in roster.groups if each.paused_at)
     data = {"unserved": unserved, "paused": paused}
     if unserved:
-        hint = f"no worker serves {', '.join(unserved)}: start one, or run `mainspring groups retire`"
+        hint = f"no process serves {', '.join(unserved)}: start one, or run `mainspring groups retire`"
         return built_in("groups", "degraded", hint, data)
-    return built_in("groups", "healthy", f"all served, {len(paused)} paused", data)
+    now = roster.served(limits.worker_silent_after)
+    counted = "all" if len(now) == len(roster.groups) else f"{len(now)} of {len(roster.groups)}"
+    return built_in("groups", "healthy", f"{counted} served, {len(paused)} paused", data)
 
 
 def _claimed(roster: Roster, counts: Sequence[Counts], limits: HealthLimits) -> Check:
@@ -318,14 +315,13 @@ def _claimed(roster: Roster, counts: Sequence[Counts], limits: HealthLimits) -> 
     alive = roster.alive(limits.worker_silent_after)
     paused = [each.name for each in roster.groups if each.name in ready and each.paused_at is not None]
     drained = [group for group in sorted(ready) if _drained([each for each in alive if group in each.groups])]
-    served = _groups_of(alive)
-    waiting = [each for each in roster.groups if each.name in ready and each.paused_at is None and not _is_queue(each)]
-    unserved = sorted(each.name for each in waiting if (each.app, each.name) not in served)
+    waiting = {each.name for each in roster.groups if each.name in ready and each.paused_at is None}
+    unserved = sorted(waiting - roster.served(limits.worker_silent_after))
     found = {"paused": sorted(paused), "drained": drained, "unserved": unserved}
     data = {**found, "ready": {group: ready[group] for group in sorted({*paused, *drained, *unserved})}}
     reasons = []
     if unserved:
-        reasons.append(f"no live worker serves {', '.join(unserved)}: start one, or see `mainspring workers list`")
+        reasons.append(f"no live process serves {', '.join(unserved)}: start one, or see `mainspring workers list`")
     if paused:
         reasons.append(f"{', '.join(found['paused'])} is paused: see `mainspring groups list`")
     if drained:

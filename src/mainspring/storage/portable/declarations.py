@@ -46,8 +46,9 @@ class Declared:
         for name, group in known.items():
             if self.by_group[name].app != group.app:
                 raise Conflict(
-                    f"group {name!r} belongs to app {group.app!r}: choose another group=… "
-                    f"or run `mainspring groups retire {name}`"
+                    f"group {name!r} belongs to app {group.app!r}: if this is the same application, give it that "
+                    f"name: Mainspring(…, name={group.app!r}); if not, choose another group=…; only if {group.app!r} "
+                    f"is gone for good: mainspring groups retire {name}"
                 )
 
     def describes(self, group: str, known: StoredGroup | None, described: tuple[str, str]) -> bool:
