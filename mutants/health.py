@@ -92,13 +92,6 @@ MUTANTS: list[Mutant] = [
         caught_by="tests/integration/app/test_lease_health.py",
     ),
     Mutant(
-        "a worker of another app makes a group look served",
-        file="app/observe/checks.py",
-        was="    return {(each.app, group) for each in alive for group in each.groups}",
-        becomes="    return {(app, group) for app in ('app', 'shop') for each in alive for group in each.groups}",
-        caught_by="tests/unit/app/test_health.py::test_a_worker_of_another_app_serves_nothing_of_this_one",
-    ),
-    Mutant(
         "a schedule that is frozen on purpose counts as overdue",
         file="app/observe/schedule_checks.py",
         was='            and not frozen & {"", each.app}\n',

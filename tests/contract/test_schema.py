@@ -28,7 +28,7 @@ async def new(blank: Callable[[str], Storage]) -> AsyncIterator[Storage]:
 async def test_a_new_database_has_no_version_and_says_what_to_do(new: Storage) -> None:
     assert await new.schema.version() == 0
 
-    with pytest.raises(SchemaMissing, match=r"run `mainspring migrate( --schema new_\w+)?`"):
+    with pytest.raises(SchemaMissing, match=r"schema( 'new_\w+')?: run `mainspring migrate --app MODULE:APP`"):
         await new.schema.check()
 
 

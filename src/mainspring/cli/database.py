@@ -109,7 +109,7 @@ def _statements(rooms: Mapping[str, Mapping[str, str]], room: str | None) -> str
 async def declare(app: Spec | None = None, /, *, named: OfApp = None, json: Json = False) -> None:
     """Store an application's groups, subscriptions and schedules before a worker runs."""
     spec, target = application(app, named)
-    async with target.find() as opened:
+    async with target.opened() as opened:
         declared = await opened.declare()
     code = code_of(opened)
     if not declared:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -38,7 +39,9 @@ _GRADES: tuple[Grade, ...] = ("error", "warning", "note")
 
 async def health(app: Spec | None = None, /, *, target: Target = UNNAMED, json: Json = False) -> int:
     """Report the health of the system; the exit code is 0 healthy, 1 degraded, 2 unhealthy. Read-only."""
-    found = await target.of(app).find().health()
+    target = target.of(app)
+    found = await target.find().health()
+    found = replace(found, checks=tuple(replace(each, summary=target.advised(each.summary)) for each in found.checks))
     if json:
         print_json(found)
         return _CODES[found.status]

@@ -28,7 +28,7 @@ from mainspring.app.options import Setting, closest
 from mainspring.app.storages import read_url
 from mainspring.app.toml import OWN
 from mainspring.cli.errors import Refused, interruptible
-from mainspring.model.errors import MainspringError, SchemaMissing
+from mainspring.model.errors import MIGRATE, MainspringError, SchemaMissing
 
 Spec = Annotated[
     str, Parameter(name="MODULE:APP", help="The application, imported from the current directory, such as shop:app.")
@@ -199,7 +199,11 @@ class Target:
                 yield app
         except SchemaMissing as error:
             older = "no Mainspring schema, or an older one" if error.found == 0 else f"schema version {error.found}"
-            raise Refused(f"the database has {older}: run `mainspring migrate{self.typed}`") from error
+            raise Refused(self.advised(f"the database has {older}: run `{MIGRATE}`")) from error
+
+    def advised(self, text: str) -> str:
+        """Return the text of an error or a check with the options as typed in the command that it proposes."""
+        return text.replace(MIGRATE, f"mainspring migrate{self.typed}")
 
     @property
     def typed(self) -> str:

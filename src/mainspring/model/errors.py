@@ -209,18 +209,25 @@ class NotGranted(StorageError):
         super().__init__(f"{text}: {advice or doctor}")
 
 
+MIGRATE = "mainspring migrate --app MODULE:APP"
+"""The command that creates the tables of an app, its schema and namespace included. A command line that knows the app
+puts its own options in the place of the last two words."""
+
+
 class SchemaMissing(StorageError):
-    """The tables are missing, or some of them."""
+    """The tables are missing, or some of them. ``tables`` is the name of the schema, or the prefix."""
 
     def __init__(
-        self, found: int, needed: int, text: str | None = None, flags: str = "", what: str | None = None
+        self, found: int, needed: int, text: str | None = None, tables: str = "mainspring", what: str | None = None
     ) -> None:
         self.found = found
         self.needed = needed
-        state = "has no Mainspring schema" if found == 0 else f"is at schema version {found}, {needed} is needed"
+        named = "" if tables == "mainspring" else f" {tables!r}"
+        state = (
+            f"has no Mainspring schema{named}" if found == 0 else f"is at schema version {found}, {needed} is needed"
+        )
         state += "" if what is None else f", or not all of it ({what})"
-        command = f"mainspring migrate{flags}"
-        super().__init__(text or f"the database {state}: run `{command}`, or open with auto_migrate=True")
+        super().__init__(text or f"the database {state}: run `{MIGRATE}`, or open with auto_migrate=True")
 
 
 class SchemaDamaged(StorageError):

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal, cast
 
-from mainspring.model.errors import SchemaDamaged, SchemaMissing, SchemaTooNew, StorageError
+from mainspring.model.errors import MIGRATE, SchemaDamaged, SchemaMissing, SchemaTooNew, StorageError
 from mainspring.model.symptom import LostObject, Symptom
 from mainspring.storage.script import prefixed
 
@@ -110,11 +110,11 @@ def check(known: tuple[Migration, ...], applied: list[Applied], tables: str = "m
     missing = pending(known, applied)
     if missing:
         found = max((each.number for each in applied), default=0)
-        raise SchemaMissing(found, known[-1].number, flags=flags(tables))
+        raise SchemaMissing(found, known[-1].number, tables=tables)
 
 
 def flags(tables: str) -> str:
-    """Return the options of ``mainspring migrate`` for these tables: a schema's name, or an error that names one."""
+    """Return the options of ``mainspring migrate --url URL`` for a schema's name, or an error with one."""
     found = _TABLES.search(tables)
     if found is None:
         return ""
@@ -146,9 +146,7 @@ Objects = Mapping[tuple[str, str], int]
 """How many objects of a kind have a name; functions may share one."""
 
 
-def lost(
-    known: tuple[Migration, ...], applied: list[Applied], prefix: str, there: Objects, tables: str
-) -> list[LostObject]:
+def lost(known: tuple[Migration, ...], applied: list[Applied], prefix: str, there: Objects) -> list[LostObject]:
     """Return what the applied migrations created, and is not there. A schema newer than this release is unknown.
 
     Functions and views hold no data: they come with the statements that create them again.
@@ -162,7 +160,7 @@ def lost(
         LostObject(
             kind,
             f"{prefix.strip(_QUOTE)}{dot}{name}",
-            _remedy(kind, flags(tables)),
+            _remedy(kind),
             tuple(prefixed(each, prefix) for each in statements if each),
         )
         for (kind, name), statements in made.items()
@@ -177,13 +175,13 @@ def refuse_lost(objects: Sequence[LostObject]) -> None:
         raise SchemaDamaged(tuple(map(str, gone)), gone[0].remedy)
 
 
-def _remedy(kind: Kind, flags: str) -> str:
+def _remedy(kind: Kind) -> str:
     if kind in _WITHOUT_DATA:
-        return f"run `mainspring migrate{flags}`, which creates it again"
+        return f"run `{MIGRATE}`, which creates it again"
     return (
         "its content is lost, so that nothing can create it again: restore it from a backup, or, if all messages, "
         "schedules and their history may go, drop all tables of Mainspring and run "
-        f"`mainspring migrate{flags}`"
+        f"`{MIGRATE}`"
     )
 
 

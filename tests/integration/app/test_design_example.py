@@ -256,12 +256,13 @@ async def test_a_handle_goes_to_the_call_of_its_kind(sqlite_shop: Shop, postgres
 @pytest.mark.no_schema
 async def test_publishing_without_a_schema_names_the_command(postgres_url: str, postgres_schema: str) -> None:
     app = Mainspring(postgres_url, schema=postgres_schema, namespace="my_staging-2")
-    command = f"run `mainspring migrate --schema {postgres_schema} --namespace my_staging-2`"
+    command = "run `mainspring migrate --app MODULE:APP`"
+    of_handle = f"run `mainspring migrate --url URL --schema {postgres_schema} --namespace my_staging-2`"
     async with app:
         with pytest.raises(SchemaMissing, match=command):
             await app.publish("a", 1)
         connection = await asyncpg.connect(postgres_url)
-        with pytest.raises(SchemaMissing, match=command):
+        with pytest.raises(SchemaMissing, match=of_handle):
             async with connection.transaction():
                 await app.publish("a", 1, tx=connection)
         await connection.close()

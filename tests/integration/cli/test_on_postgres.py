@@ -21,15 +21,19 @@ def server(shell: Shell, postgres_url: str, postgres_schema: str) -> Shell:
 
 
 def test_without_a_schema_every_command_names_the_one_to_run(server: Shell, postgres_schema: str) -> None:
-    listed, published, health = server.several(
-        ("messages", "list", *APP), ("publish", "orders.placed", *APP), ("health", *APP)
+    listed, published, declared, health = server.several(
+        ("messages", "list", *APP),
+        ("publish", "orders.placed", "{}", *APP),
+        ("declare", "shop:app"),
+        ("health", "shop:app", "--json"),
     )
 
-    for refused in (listed, published):
+    for refused in (listed, published, declared):
         assert refused.complaint.endswith(
             "no Mainspring schema, or an older one: run `mainspring migrate --app shop:app`"
         )
-    assert (health.code, "mainspring migrate" in health.out) == (2, True)
+    told = f"the database has no Mainspring schema '{postgres_schema}': run `mainspring migrate --app shop:app`, or"
+    assert (health.code, told in health.out) == (2, True)
 
 
 def test_migrate_creates_the_schema_that_is_named(server: Shell, postgres_schema: str) -> None:

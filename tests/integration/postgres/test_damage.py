@@ -58,14 +58,14 @@ async def test_a_dropped_function_is_named_and_migrate_creates_it_again(
 
     async with app:
         told = await health_of(app, "schema")
-        findings = await of_app(app, None, "")
-        with pytest.raises(errors.SchemaMissing, match=r"publish_one.*run `mainspring migrate --schema"):
+        findings = await of_app(app, None, " --app MODULE:APP")
+        with pytest.raises(errors.SchemaMissing, match=r"publish_one.*run `mainspring migrate --app MODULE:APP`"):
             await app.publish("orders.placed", 1)
         restored = await app.migrate()
         assert (await app.health()).ok
         await app.publish("orders.placed", 1)
 
-    remedy = f"run `mainspring migrate --schema {postgres_schema}`, which creates it again"
+    remedy = "run `mainspring migrate --app MODULE:APP`, which creates it again"
     problem = f"{name} is missing, although the migration that creates it was applied"
     assert told == ("unhealthy", f"{problem}: {remedy}")
     assert [(each.summary, each.advice) for each in findings if each.grade == "error"] == [(problem, remedy)]

@@ -167,7 +167,7 @@ def test_a_database_without_tables_says_what_to_run(postgres_url: str, postgres_
 
     with (
         psycopg.connect(postgres_url) as connection,
-        pytest.raises(errors.SchemaMissing, match=f"run `mainspring migrate --schema {postgres_schema}`"),
+        pytest.raises(errors.SchemaMissing, match=f"run `mainspring migrate --url URL --schema {postgres_schema}`"),
         app.testing(tx=connection),
     ):
         pass

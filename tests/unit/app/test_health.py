@@ -272,7 +272,7 @@ async def test_a_missing_schema_is_unhealthy_and_names_the_command(app: Mainspri
     [check] = (await app.health()).checks
 
     assert check.status == "unhealthy"
-    assert "run `mainspring migrate`" in check.summary
+    assert "run `mainspring migrate --app MODULE:APP`" in check.summary
 
 
 async def test_a_file_that_is_no_database_is_unhealthy_and_no_error(tmp_path: Path) -> None:

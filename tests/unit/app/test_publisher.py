@@ -150,9 +150,7 @@ async def test_a_missing_schema_is_told_to_all_at_once() -> None:
         *(stage.batcher.publish(draft(), fresh=True) for _ in range(3)), return_exceptions=True
     )
 
-    assert {str(outcome) for outcome in outcomes} == {
-        "the database has no Mainspring schema: run `mainspring migrate`, or open with auto_migrate=True"
-    }
+    assert {str(outcome) for outcome in outcomes} == {str(SchemaMissing(0, 1))}
     assert len(stage.storage.batches) == 1
 
 

@@ -18,7 +18,7 @@ from mainspring.app.consume.consumer import Registration
 from mainspring.app.environment import Environment
 from mainspring.app.schedule.recurring import Ignored
 from mainspring.app.storages import Address, caveat, mend_clock, open_storage
-from mainspring.model.errors import BadOption, MainspringError, SchemaMissing, SchemaTooNew
+from mainspring.model.errors import MIGRATE, BadOption, MainspringError, SchemaMissing, SchemaTooNew
 from mainspring.model.symptom import MEND, Grade, Symptom, Tolerances
 from mainspring.model.views import Declaration, Roster, Tally
 from mainspring.runtime.janitor import described_namesakes
@@ -221,7 +221,10 @@ async def _of_database(
             ]
             await storage.schema.check()
             number, missing = await storage.schema.version(), await storage.schema.missing()
-            findings += [Symptom("schema", "error", each.problem, each.remedy) for each in missing]
+            findings += [
+                Symptom("schema", "error", each.problem, each.remedy.replace(MIGRATE, f"mainspring migrate{flags}"))
+                for each in missing
+            ]
             if any(not each.statements for each in missing):
                 return None  # what is in the tables cannot be examined without all of them
             if not missing:

@@ -109,6 +109,6 @@ def explained(error: BaseException, state: str | None, database: str | None) -> 
         0,
         migrations(PACKAGE)[-1].number,
         f"the database {database or '(unknown)'!r} that tx= is connected to has no Mainspring tables ({text}): run "
-        f"`mainspring migrate{flags(text)}` on it. If it is another database than the app's, connect to the app's "
-        "own: a message can only be part of a transaction of its own database",
+        f"`mainspring migrate --url URL{flags(text)}` on it. If it is another database than the app's, connect to the "
+        "app's own: a message can only be part of a transaction of its own database",
     )

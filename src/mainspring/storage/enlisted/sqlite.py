@@ -107,8 +107,8 @@ def missing(error: BaseException, file: str | None) -> SchemaMissing | None:
         0,
         migrations(PACKAGE)[-1].number,
         f"the database {file or ':memory:'!r} that tx= is connected to has no Mainspring tables ({error}): run "
-        f"`mainspring migrate{flags(named(str(error)))}` or open the app once. If it is another file than the "
-        "app's, connect to the app's own: only one file can be one transaction",
+        f"`mainspring migrate --url URL{flags(named(str(error)))}` or open the app once. If it is another file than "
+        "the app's, connect to the app's own: only one file can be one transaction",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from mainspring.model.errors import BadOption, NotGranted, SchemaMissing, StorageError, StorageUnavailable
-from mainspring.storage.migrations import flags, migrations
+from mainspring.storage.migrations import migrations
 from mainspring.storage.postgres.address import Address, has_bad_port, password_parts
 from mainspring.storage.postgres.dialect import PACKAGE
 from mainspring.storage.postgres.driver import Refusal
@@ -52,7 +52,7 @@ def translated(
     if refusal is not None:
         said = str(error).partition("\n")[0]
         if refusal.state in _NO_TABLES or (refusal.state == _UNDEFINED and said.startswith("function ")):
-            return SchemaMissing(0, migrations(PACKAGE)[-1].number, flags=flags(said), what=said)
+            return SchemaMissing(0, migrations(PACKAGE)[-1].number, what=said)
         named = at if refusal.state.startswith(_OF_CONNECTIONS) else ""
         text = f"PostgreSQL{named} says {_scrubbed(str(error), secrets)} ({refusal.state})"
         if refusal.state == _NOT_GRANTED:

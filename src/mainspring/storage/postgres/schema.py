@@ -135,7 +135,7 @@ async def _missing(connection: Connection, names: Names) -> tuple[list[Migration
             raise SchemaDamaged((f"table {names.schema}.migration",), UNKNOWN_STATE)
         return list(known), []
     applied = [Applied(*row) for row in await connection.fetch(names.sql("schema_applied"))]
-    return steps.pending(known, applied), steps.lost(known, applied, names.quoted, there, names.schema)
+    return steps.pending(known, applied), steps.lost(known, applied, names.quoted, there)
 
 
 class _Applying:
@@ -269,7 +269,7 @@ class EnlistedSchema:
     async def missing(self) -> list[LostObject]:
         applied = await self._applied()
         there = await self._gateway.run(_objects(self._names), "read")
-        lost = steps.lost(migrations(PACKAGE), applied, self._names.quoted, there, self._names.schema)
+        lost = steps.lost(migrations(PACKAGE), applied, self._names.quoted, there)
         return [replace(each, needed=_is_needed(each)) for each in lost]
 
     async def lacking(self) -> list[str]:

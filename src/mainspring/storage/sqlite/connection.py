@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from mainspring.model.errors import SchemaMissing, StorageError, StorageUnavailable
-from mainspring.storage.migrations import flags, migrations
+from mainspring.storage.migrations import migrations
 from mainspring.storage.script import Row, Statement
 from mainspring.storage.sqlite.dialect import PACKAGE, prefix
 
@@ -177,7 +177,7 @@ def translated(error: BaseException, path: str, tables: str) -> BaseException:
     if not isinstance(error, sqlite3.Error):
         return error
     if f"no such table: {prefix(tables)}_" in str(error):
-        return SchemaMissing(0, migrations(PACKAGE)[-1].number, flags=flags(tables), what=str(error))
+        return SchemaMissing(0, migrations(PACKAGE)[-1].number, tables=tables, what=str(error))
     code = primary(error)
     kind = StorageUnavailable if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) else StorageError
     return kind(f"the database {path!r} {_MEANINGS.get(code, 'refused')} (SQLite: {error})")

@@ -73,7 +73,7 @@ class SqliteSchema:
         return self._lost(applied, (yield from self._objects()))
 
     def _lost(self, applied: list[Applied], there: Objects) -> list[LostObject]:
-        return lost(migrations(PACKAGE), applied, self._sql.prefix, there, self._sql.tables)
+        return lost(migrations(PACKAGE), applied, self._sql.prefix, there)
 
     def _objects(self) -> Script[Objects]:
         start = f"{self._sql.prefix}_"
