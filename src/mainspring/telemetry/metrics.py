@@ -162,12 +162,18 @@ Point = tuple[float, dict[str, str]]
 """A number and its attributes."""
 
 
-def exposition(families: Iterable[Family]) -> str:
-    """Format the numbers as text; raises MissingExtra if the extra ``prometheus`` is not installed."""
+def check_extra() -> None:
+    """Raise MissingExtra if the extra ``prometheus`` is not installed."""
     try:
-        from prometheus_client import CollectorRegistry, generate_latest
+        import prometheus_client  # noqa: F401
     except ImportError:
         raise MissingExtra("prometheus-client", "prometheus", "app.metrics()") from None
+
+
+def exposition(families: Iterable[Family]) -> str:
+    """Format the numbers as text; it needs the extra ``prometheus``."""
+    from prometheus_client import CollectorRegistry, generate_latest
+
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(families))
     return generate_latest(registry).decode()

@@ -27,7 +27,16 @@ from mainspring.model.views import Roster, Tally
 from mainspring.storage.contract import BellMode, PoolUse, Storage
 from mainspring.telemetry import metrics as catalogue
 from mainspring.telemetry.measures import Meters
-from mainspring.telemetry.metrics import CONTENT_TYPE, Distribution, Family, Metric, exposition, meter_provider, observe
+from mainspring.telemetry.metrics import (
+    CONTENT_TYPE,
+    Distribution,
+    Family,
+    Metric,
+    check_extra,
+    exposition,
+    meter_provider,
+    observe,
+)
 
 if TYPE_CHECKING:
     from mainspring.app.lease.leases import LeaseRenewal
@@ -84,6 +93,7 @@ class Metrics:
 
     async def text(self, connection: Connection) -> str:
         """See ``Mainspring.metrics``."""
+        check_extra()  # first: a process that can report nothing must not take the lease of the one that reports
         return exposition([*self.of_process(connection), *await self.awaited(connection, "app.metrics()")])
 
     async def awaited(self, connection: Connection, call: str) -> list[Family]:
