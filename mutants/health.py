@@ -8,6 +8,13 @@ RIGHTS = "tests/integration/postgres/test_rights.py"
 
 MUTANTS: list[Mutant] = [
     Mutant(
+        "messages that have just been parked degrade health",
+        file="app/observe/checks.py",
+        was='Filter(state="parked", until=since, limit=_PAGE)',
+        becomes='Filter(state="parked", limit=_PAGE)',
+        caught_by="tests/unit/app/test_health.py",
+    ),
+    Mutant(
         "a process of another app serves a group",
         file="model/views.py",
         was="if (each.app, each.name) in live}",

@@ -109,6 +109,9 @@ class HealthLimits:
     stuck: int = 0
     """Inbox messages in processing for longer than ``stuck_after``."""
     stuck_after: timedelta = timedelta(hours=1)
+    parked: int = 0
+    """Messages that no group subscribes to, published longer than ``parked_after`` ago."""
+    parked_after: timedelta = timedelta(hours=1)
     silenced_after: timedelta = timedelta(minutes=5)
     """How long a run may delay its schedule's next three occurrences before it is reported."""
     schedule_overdue_after: timedelta = timedelta(minutes=5)

@@ -49,7 +49,7 @@ async def test_a_fresh_database_is_healthy(app: Mainspring) -> None:
     assert found.status == "healthy"
     assert found.ok
     assert statuses(found) == dict.fromkeys(
-        ["storage", "backlog", "overdue", "lapsed", "dead", "workers", "groups", "claiming", "inbox", "schedules"],
+        "storage backlog overdue lapsed dead workers groups claiming parked inbox schedules".split(),
         "healthy",
     )
 
@@ -330,6 +330,30 @@ async def test_a_queue_is_served_while_its_process_has_it_open(app: Mainspring) 
         "groups": ("healthy", "all served, 0 paused"),
         "claiming": ("healthy", "every group with work is served"),
     }
+
+
+async def test_messages_parked_for_an_hour_are_degraded_with_their_topics(app: Mainspring) -> None:
+    await app.declare()
+    await beat(app)
+    await app.publish_many([("a", 1), ("ordes.placed", 1), ("ordes.placed", 2)])
+
+    def parked(found: Health) -> Check:
+        return next(check for check in found.checks if check.name == "parked")
+
+    new = parked(await app.health())
+    await advance(app, timedelta(minutes=61))
+    old = parked(await app.health())
+    allowed = parked(await app.health(HealthLimits(parked=2)))
+    patient = parked(await app.health(HealthLimits(parked_after=timedelta(hours=2))))
+
+    assert (new.status, new.summary) == ("healthy", "0 parked for longer than 1h")
+    assert old.status == "degraded"
+    assert old.summary == (
+        "2 parked for longer than 1h, since no group subscribes (ordes.placed 2): see `mainspring messages list "
+        "--state parked`"
+    )
+    assert old.data["topics"] == {"ordes.placed": 2}
+    assert allowed.status == patient.status == "healthy"
 
 
 async def bury(app: Mainspring, count: int) -> None:

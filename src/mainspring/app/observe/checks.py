@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
@@ -147,6 +148,7 @@ class StorageChecks:
             _alive(roster, limits),
             _served(roster, limits),
             _claimed(roster, counts, limits),
+            await _parked(ledger, tally, limits),
         ]
 
     async def _inbox(self) -> list[Check]:
@@ -194,7 +196,7 @@ def _dead(new: Mapping[str, int], total: int, limits: HealthLimits) -> Check:
 
 
 def _named(counts: Mapping[str, int]) -> str:
-    """Return groups with their counts, the largest first."""
+    """Return groups or topics with their counts, the largest first."""
     largest = sorted(counts.items(), key=lambda each: -each[1])[:_SHOWN]
     return ", ".join(f"{group} {many:,}" for group, many in largest) + (", …" if len(counts) > _SHOWN else "")
 
@@ -273,6 +275,23 @@ async def _overdue_in(ledger: Ledger, counts: Counts, since: datetime) -> int:
             return found
         before, late = page.before, page.rows[-1].due_at < since if page.rows else late
     return found + (max(counts.ready - seen, 0) if late else 1)
+
+
+async def _parked(ledger: Ledger, tally: Tally, limits: HealthLimits) -> Check:
+    """Check for messages that no group has subscribed to for long: their topic may be misspelled."""
+    since = tally.now - limits.parked_after
+    found = await ledger.browse(Filter(state="parked", until=since, limit=_PAGE)) if tally.parked else None
+    topics = Counter(each.topic for each in found.rows) if found is not None else Counter[str]()
+    count = topics.total()
+    data = {"count": count, "topics": dict(topics), "limits": (limits.parked, None)}
+    if count <= limits.parked:
+        return Check("parked", "healthy", f"{count:,} parked for longer than {spell(limits.parked_after)}", data)
+    more = " or more" if found is not None and found.before is not None else ""
+    hint = (
+        f"{count:,}{more} parked for longer than {spell(limits.parked_after)}, since no group subscribes "
+        f"({_named(topics)}): see `mainspring messages list --state parked`"
+    )
+    return Check("parked", "degraded", hint, data)
 
 
 def _alive(roster: Roster, limits: HealthLimits) -> Check:
