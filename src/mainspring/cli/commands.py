@@ -25,6 +25,7 @@ from mainspring.cli import (
     joins,
     leases,
     messages,
+    publish,
     schedule_edit,
     top,
     workers,
@@ -88,7 +89,7 @@ def _commands() -> App:
         doctor.health,
         doctor.doctor,
         top.top,
-        messages.publish,
+        publish.publish,
     ):
         app.command(command)
     app.command(messages.app)

@@ -1,8 +1,9 @@
-"""``mainspring publish`` and ``messages``: publish, list, show and cancel messages."""
+"""``mainspring messages``: list, search, show and cancel messages."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
@@ -11,7 +12,7 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from mainspring.cli.errors import Refused
-from mainspring.cli.options import NO_MATCH, Cursor, Limit, MessageId, OfGroup, OfTopic, Validate, json_text, read_json
+from mainspring.cli.options import NO_MATCH, Cursor, Limit, MessageId, OfGroup, OfTopic
 from mainspring.cli.output import (
     Column,
     Columns,
@@ -66,13 +67,20 @@ _COLUMNS: Columns[DeliveryView] = (
     Column("note", _note, elastic=True, spare=True),
     Column("payload", lambda each: each.preview, elastic=True, spare=True),
 )
-_URGENT: tuple[State, ...] = ("dead", "running", "lapsed", "ready", "scheduled", "parked")
-_LINK_COLUMNS: Columns[tuple[str, Link]] = (
+_DONE_COLUMNS: Columns[DeliveryView] = (
+    *(each for each in _COLUMNS[:5] if each.title != "state"),
+    Column("handled", lambda each: each.finished_at, right=True),
+    Column("worker", lambda each: each.node, elastic=True),
+    *_COLUMNS[6:],
+)
+_URGENT: tuple[State, ...] = ("dead", "running", "lapsed", "ready", "scheduled", "parked", "done")
+_CHAIN_COLUMNS: Columns[tuple[str, MessageView]] = (
     Column("", lambda each: each[0]),
     Column("id", lambda each: each[1].id),
     Column("topic", lambda each: each[1].topic, elastic=True),
+    Column("group", lambda each: ", ".join(_groups_of(each[1])) or None, elastic=True),
     Column("key", lambda each: each[1].key, elastic=True, spare=True),
-    Column("state", lambda each: each[1].state or "settled"),
+    Column("state", lambda each: _state_of(each[1]) or ("(replaced)" if each[1].replaced_by else "(none left)")),
     Column("published", lambda each: each[1].published_at, right=True),
 )
 
@@ -103,7 +111,7 @@ async def list_(
         )
     narrowed = any(each is not None for each in (group, topic, key, kind, cursor))
     empty = NO_MATCH if narrowed else _nothing(state, target.typed)
-    print_list(_COLUMNS, found, json=json, empty=empty)
+    print_list(_DONE_COLUMNS if state == "done" else _COLUMNS, found, json=json, empty=empty)
 
 
 @app.command
@@ -164,29 +172,48 @@ def _unmatched(text: str | None, typed: str) -> str:
 
 @app.command
 async def chain(id: MessageId, /, *, limit: Limit = 50, target: Target = UNNAMED, json: Json = False) -> None:
-    """Show the messages that caused a message, the message itself, and those it caused."""
+    """Show the messages that caused a message, the message itself, and those it caused, each below its cause."""
     async with target.opened() as opened:
         view = await opened.messages.get(id)
         found = await opened.messages.chain(id, limit=limit)
+        links = (*found.causes, *found.caused) if not json else ()
+        others = [await opened.messages.get(each.id) for each in links]
     if view is None:
         raise Refused(f"there is no message {id}: it was never stored here, or was pruned")
     own = Link(view.id, view.topic, view.key, view.causation_id, view.published_at, _state_of(view))
     if json:
         print_json({"message": plain(own), **plain(found)})
         return
-    rows = [
-        *(("cause", each) for each in found.causes),
-        ("this", own),
-        *(("caused", each) for each in found.caused),
-    ]
-    print_list(_LINK_COLUMNS, rows)
+    messages = [*others[: len(found.causes)], view, *others[len(found.causes) :]]
+    print_list(_CHAIN_COLUMNS, list(_tree([each for each in messages if each is not None], view)))
     if found.more:
         print_line("There is more: raise --limit", style="dim")
 
 
+def _tree(messages: Sequence[MessageView], this: MessageView) -> Iterator[tuple[str, MessageView]]:
+    """Yield each message below the one that caused it or that it replaces, with its relation, indented."""
+    known = {each.id for each in messages}
+    below: dict[UUID | None, list[MessageView]] = {}
+    for each in messages:
+        below.setdefault(each.causation_id if each.causation_id in known else None, []).append(each)
+    before = {each.id for each in messages[: messages.index(this)]}
+    left = [(each, 0) for each in reversed(below.get(None, []))]
+    while left:
+        each, depth = left.pop()
+        relation = "this" if each is this else "replacement" if each.replaces in known else "caused"
+        branch = "└" + "─" * (depth - 1) + " " if depth else ""
+        yield branch + ("cause" if each.id in before else relation), each
+        left += [(one, depth + 1) for one in reversed(below.get(each.id, []))]
+
+
+def _groups_of(message: MessageView) -> list[str]:
+    copies = (*message.deliveries, *message.done, *message.runs)
+    return list(dict.fromkeys(each.group for each in copies if each.group))
+
+
 def _state_of(message: MessageView) -> State | None:
     """Return the most urgent state of its deliveries; None if none is left."""
-    states = {each.state for each in message.deliveries}
+    states = {each.state for each in (*message.deliveries, *message.done)}
     runs = (each.status for each in message.runs if each.status in ("cancelled", "done"))
     return next((each for each in _URGENT if each in states), None) or next(runs, None)
 
@@ -339,87 +366,3 @@ def _print_tracebacks(message: MessageView) -> None:
 
 def _instant(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment.isoformat()} ({when(moment)})"
-
-
-async def publish(
-    topic: str,
-    payload: Annotated[str, json_text("--delay", "--at")] = "null",
-    /,
-    *,
-    delay: Annotated[str | None, Parameter(metavar="DURATION")] = None,
-    at: Annotated[datetime | None, Parameter(metavar="TIME")] = None,
-    key: str | None = None,
-    priority: Literal["urgent", "high", "normal", "low"] = "normal",
-    header: Annotated[
-        tuple[str, ...], Parameter(name=["--header", "-H"], metavar="NAME=VALUE", negative="", show_default=False)
-    ] = (),
-    correlation_id: str | None = None,
-    message_id: UUID | None = None,
-    expires: Annotated[str | None, Parameter(metavar="DURATION")] = None,
-    validate: Validate = True,
-    target: Target = UNNAMED,
-    json: Json = False,
-) -> int:
-    """Publish a message.
-
-    Parameters
-    ----------
-    topic
-        The topic, such as orders.placed.
-    payload
-        The payload as JSON; `-` reads stdin.
-    delay
-        Deliver after this time, such as 15m.
-    at
-        Deliver at this time, such as 2030-01-31T09:00:00+01:00; a time without offset is this machine's.
-    key
-        The entity the message is about; `messages cancel --topic T --key K` finds it by this.
-    priority
-        One of four levels.
-    header
-        A header; repeatable.
-    correlation_id
-        The id of the operation this message belongs to.
-    message_id
-        The id; publishing it again stores nothing, and with another topic or payload is a conflict (exit code 1).
-    expires
-        Cancel it if it has not been delivered within this time.
-    """
-    value = read_json(payload)
-    async with target.opened() as app:
-        receipt = await app.publish(
-            topic,
-            value,
-            delay=delay,
-            at=at.astimezone() if at is not None else None,
-            key=key,
-            priority=priority,
-            headers=_headers(header) if header else None,
-            correlation_id=correlation_id,
-            message_id=message_id,
-            expires=expires,
-            validate=validate,
-        )
-        stored = await app.messages.get(receipt.id)
-    refused = receipt.status == "conflict"
-    if json:
-        print_json(receipt)
-        return int(refused)
-    known = f": a message with this id exists on {stored.topic}" if refused and stored is not None else ""
-    print_line(f"{receipt.status} {receipt.id}{known}")
-    for each in stored.deliveries if stored is not None and receipt.status == "stored" else ():
-        if each.state == "parked":
-            print_line(f"parked: no group subscribes to {topic} yet; start its worker, or run `mainspring declare`")
-        elif each.state == "scheduled":
-            print_line(f"{each.group} receives it {when(each.due_at)}")
-    return int(refused)
-
-
-def _headers(given: tuple[str, ...]) -> dict[str, str]:
-    headers = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not equals or not name:
-            raise Refused(f"--header {each!r} must be NAME=VALUE")
-        headers[name] = value
-    return headers

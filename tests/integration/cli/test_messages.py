@@ -93,13 +93,77 @@ def test_a_chain_is_shown_from_the_first_cause_on(stocked: Shell) -> None:
     header, cause, this = stocked("messages", "chain", second).out.splitlines()
     as_json = stocked("messages", "chain", first["message_id"], "--json").json
 
-    assert header.split() == ["ID", "TOPIC", "KEY", "STATE", "PUBLISHED"]
-    assert cause.split()[:4] == ["cause", first["message_id"], "orders.placed", "done"]
-    assert this.split()[:4] == ["this", second, "orders.placed", "ready"]
+    assert header.split() == ["ID", "TOPIC", "GROUP", "KEY", "STATE", "PUBLISHED"]
+    assert cause.split()[:6] == [*("cause", first["message_id"], "orders.placed"), "analytics,", "send_receipt", "done"]
+    assert this.startswith(f"└ this  {second}")
+    assert this.split()[3:6] == ["orders.placed", "send_receipt", "ready"]
     assert [each["id"] for each in as_json["caused"]] == [second]
     assert (as_json["message"]["id"], as_json["causes"], as_json["more"]) == (first["message_id"], [], False)
     unknown = "01890000-0000-7000-8000-000000000001"
     assert stocked("messages", "chain", unknown).complaint.startswith(f"there is no message {unknown}")
+
+
+CHAINED = """
+import asyncio
+
+from mainspring import NO_RETRY, Context, Mainspring
+
+app = Mainspring("sqlite:///chained.db", name="chained", auto_migrate=True)
+
+
+@app.consumer("order", retry=NO_RETRY)
+async def take(order: dict, ctx: Context) -> None:
+    if not order["ok"]:
+        await ctx.publish("alarm", 1)
+        raise RuntimeError("no")
+    await ctx.publish("parcel", order)
+
+
+@app.consumer("parcel", "alarm")
+async def tell(value: object) -> None: ...
+
+
+async def main() -> None:
+    async with app.worker():
+        receipt = await app.publish("order", {"ok": False})
+        while not (letters := list(await app.dead.list())):
+            await asyncio.sleep(0.02)
+        await app.dead.revive(letters[0].message_id, payload={"ok": True})
+        while len(list(await app.messages.list("done", group="tell"))) < 2:
+            await asyncio.sleep(0.02)
+    print(receipt.id)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+def test_what_a_replacement_caused_is_shown_below_the_replacement(shell: Shell) -> None:
+    (shell.directory / "chained.py").write_text(CHAINED)
+    first = shell.python("chained.py").strip()
+
+    _, *lines = shell("messages", "chain", first, "--app", "chained:app").out.splitlines()
+    handled = shell("messages", "list", "--state", "done", "--group", "tell", "--app", "chained:app").out.splitlines()
+
+    told = [" ".join(re.sub(r" [0-9a-f-]{36} ", " ", each).split()[:-1]) for each in lines]
+    assert [each.removesuffix(" now").removesuffix(" ago") for each in told] == [
+        "this order take (replaced)",
+        "└ caused alarm tell done",
+        "└ replacement order take done",
+        "└─ caused parcel tell done",
+    ]
+    assert handled[0].split()[:6] == ["ID", "TOPIC", "GROUP", "KEY", "HANDLED", "WORKER"]
+
+
+def test_a_time_without_offset_is_this_machines_and_the_instant_is_printed(stocked: Shell) -> None:
+    stocked.environment["TZ"] = "Europe/Berlin"
+
+    message = ("publish", "payments.timeout", '{"id": 2}', "--at")
+    naive, aware = stocked.anew(*message, "2087-01-01T09:00"), stocked(*message, "2087-01-01T09:00:00+02:00")
+
+    assert naive.out.rstrip().endswith(", at 2087-01-01 09:00:00+01:00 (2087-01-01 08:00:00 UTC)")
+    assert aware.out.rstrip().endswith(", at 2087-01-01 09:00:00+02:00 (2087-01-01 07:00:00 UTC)")
 
 
 def test_pages_follow_each_other(stocked: Shell) -> None:
@@ -178,7 +242,7 @@ def test_what_is_published_says_what_becomes_of_it(stocked: Shell) -> None:
     parked = stocked("publish", "nobody.listens", '"now"')
 
     assert timer.out.startswith("stored ")
-    assert "expire receives it in 2h\n" in timer.out
+    assert "expire receives it in 2h, at " in timer.out
     assert "parked: no group subscribes to nobody.listens yet" in parked.out
 
 
