@@ -88,4 +88,11 @@ MUTANTS: list[Mutant] = [
         becomes="",
         caught_by=f"{VOCABULARY}::test_a_method_is_rejected_with_how_to_register_one",
     ),
+    Mutant(
+        "a handler of *args is called without its payload",
+        file="app/consume/injection.py",
+        was="        _refuse_variable(signature, read, name)\n",
+        becomes="        pass\n",
+        caught_by="tests/unit/app/test_signature.py::test_a_signature_that_cannot_be_served_says_what_to_change",
+    ),
 ]

@@ -157,6 +157,13 @@ def test_a_wrapped_function_is_read_through_its_wrapper() -> None:
     assert handler_name(wrapper) == handler_name(handler)
 
 
+def test_more_arguments_after_the_payload_are_left_out() -> None:
+    def handler(order: Order, *args: Any, **kwargs: Any) -> object:
+        return order, args, kwargs
+
+    assert call(handler) == (Order(7), (), {})
+
+
 def test_an_object_that_can_be_called_is_a_handler() -> None:
     class Handler:
         def __call__(self, order: Order) -> Order:
@@ -208,6 +215,14 @@ def with_default(limit: int = 5) -> None:
     pass
 
 
+def anything(*args: Any, **kwargs: Any) -> None:
+    pass
+
+
+def by_name(ctx: Context, **kwargs: Any) -> None:
+    pass
+
+
 def unresolvable(order: "Nowhere") -> None:  # type: ignore[name-defined]  # noqa: F821
     pass
 
@@ -248,6 +263,20 @@ HERE = __name__
             (
                 f"parameter 'limit' of {HERE}.with_default is in the payload's place and has a default: remove the "
                 f"default, or put `*` before it if it is not the payload; {ACCEPTED}"
+            ),
+        ),
+        (
+            anything,
+            (
+                f"{HERE}.anything takes `*args: Any`, from which the payload's type cannot be read: write a first "
+                "parameter, `order: OrderPlaced`; above a handler, a decorator needs functools.wraps"
+            ),
+        ),
+        (
+            by_name,
+            (
+                f"{HERE}.by_name takes `**kwargs: Any`, from which the payload's type cannot be read: write a first "
+                "parameter, `order: OrderPlaced`; above a handler, a decorator needs functools.wraps"
             ),
         ),
         (

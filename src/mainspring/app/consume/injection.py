@@ -223,6 +223,9 @@ class Argument:
 Arguments = tuple[Argument, ...]
 
 
+_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
 def read_parameters(
     function: Callable[..., Any], resolver: Resolver | None = None, *, is_provider: bool = False
 ) -> Arguments:
@@ -237,7 +240,7 @@ def read_parameters(
     read: list[Argument] = []
     skipped: str | None = None
     for parameter in signature.parameters.values():
-        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+        if parameter.kind in _VARIABLE:
             continue
         filled = _fill(parameter, read, function, name, resolver, is_provider=is_provider)
         if filled is None:
@@ -248,7 +251,19 @@ def read_parameters(
             raise BadSignature(f"{name} takes {parameter.name!r} after {skipped!r}, which keeps its default: swap them")
         else:
             read.append(replace(filled, by_name=True))
+    if not is_provider:
+        _refuse_variable(signature, read, name)
     return tuple(read)
+
+
+def _refuse_variable(signature: inspect.Signature, read: list[Argument], name: str) -> None:
+    """Raise BadSignature where ``*args`` or ``**kwargs`` is the only place for a payload, which would be lost."""
+    variable = next((each for each in signature.parameters.values() if each.kind in _VARIABLE), None)
+    if variable is not None and not any(each.source == "payload" for each in read):
+        raise BadSignature(
+            f"{name} takes `{variable}`, from which the payload's type cannot be read: write a first "
+            "parameter, `order: OrderPlaced`; above a handler, a decorator needs functools.wraps"
+        )
 
 
 def _fill(
