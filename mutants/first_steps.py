@@ -95,4 +95,25 @@ MUTANTS: list[Mutant] = [
         becomes="        pass\n",
         caught_by="tests/unit/app/test_signature.py::test_a_signature_that_cannot_be_served_says_what_to_change",
     ),
+    Mutant(
+        "a publish that was not awaited is done",
+        file="runtime/executor.py",
+        was="                run.refuse_unawaited()\n",
+        becomes="",
+        caught_by="tests/raising/test_unawaited.py::test_a_publish_that_was_not_awaited_is_a_failure",
+    ),
+    Mutant(
+        "a transaction is committed with a publish that was not awaited",
+        file="app/transaction/consumers.py",
+        was="    run.refuse_unawaited()\n",
+        becomes="",
+        caught_by="tests/raising/test_unawaited.py::test_a_publish_that_was_not_awaited_is_a_failure",
+    ),
+    Mutant(
+        "a publish in a task of the handler's own is taken for one that was not awaited",
+        file="runtime/executor.py",
+        was="                await asyncio.sleep(0)  # tasks that the handler has created begin\n",
+        becomes="",
+        caught_by="tests/raising/test_unawaited.py::test_a_publish_in_a_task_that_outlives_the_run_is_no_failure",
+    ),
 ]

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from mainspring import Context, Depends, Mainspring, Middleware
+from mainspring import BatchContext, Context, Depends, Mainspring, Middleware
 from mainspring.app.consume.middleware import Next
 from mainspring.model.views import RunView
 from mainspring.runtime.schedules.plan import CODE, CannotPlan, read_plan
@@ -202,3 +202,76 @@ def test_a_function_that_tells_holidays_is_no_coroutine() -> None:
 
     with pytest.raises(CannotPlan, match="which was not awaited"):
         plan.next(datetime(2026, 1, 1, tzinfo=UTC))
+
+
+async def forgets_to_publish(message: str, ctx: Context) -> None:
+    ctx.publish("later", message)  # type: ignore[unused-coroutine]
+
+
+async def forgets_to_join(message: str, ctx: Context) -> None:
+    ctx.join([], then=forgets_to_publish)  # type: ignore[unused-coroutine]
+
+
+def publishes_in_a_thread(message: str, ctx: Context) -> None:
+    ctx.publish("later", message)  # type: ignore[unused-coroutine]
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize(
+    ("handler", "said"),
+    [
+        (
+            forgets_to_publish,
+            "TypeError: the handler called ctx.publish('later', …) and did not await it, so nothing was stored: write "
+            "`await ctx.publish(…)`, or `ctx.sync.publish(…)` in a plain function",
+        ),
+        (forgets_to_join, "the handler called ctx.join([], …) and did not await it"),
+        (publishes_in_a_thread, "or `ctx.sync.publish(…)` in a plain function"),
+    ],
+)
+async def test_a_publish_that_was_not_awaited_is_a_failure(
+    tmp_path: Path, handler: Any, said: str, transactional: bool
+) -> None:
+    run = await run_of(on(tmp_path, handler, **({"transactional": True} if transactional else {})))
+
+    assert run.status == "dead"
+    assert said in (run.error or "")
+
+
+async def test_a_publish_of_a_batch_that_was_not_awaited_fails_the_batch(tmp_path: Path) -> None:
+    async def handler(messages: list[str], ctx: BatchContext) -> None:
+        ctx.contexts[0].publish("later", messages[0])  # type: ignore[unused-coroutine]
+
+    for options in ({}, {"transactional": True}):
+        (path := tmp_path / str(len(options))).mkdir()
+        run = await run_of(on(path, handler, batch=5, **options))
+
+        assert run.status == "dead"
+        assert "ctx.publish('later', …) and did not await it" in (run.error or "")
+
+
+async def test_a_test_is_told_of_a_publish_that_was_not_awaited(tmp_path: Path) -> None:
+    app = on(tmp_path, forgets_to_publish)
+    async with app.testing() as kit:
+        with kit.expect_dead("work", error="did not await it"):
+            await app.publish("work", "one")
+            await kit.drain()
+
+
+async def test_a_publish_in_a_task_that_outlives_the_run_is_no_failure(tmp_path: Path) -> None:
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def handler(message: str, ctx: Context) -> None:
+        tasks.append(asyncio.create_task(ctx.publish("later", message)))
+        await asyncio.gather(ctx.publish("later", "in a gather"), asyncio.wait_for(ctx.publish("later", "in time"), 60))
+        tasks.append(asyncio.create_task(ctx.publish("later", message)))
+
+    app = on(tmp_path, handler)
+    async with app.worker():
+        await app.publish("work", "one")
+        async with asyncio.timeout(60):
+            while not (runs := await app.messages.runs()):
+                await asyncio.sleep(0.005)
+        await asyncio.gather(*tasks)
+        assert runs[0].status == "done"
+        assert len(await app.messages.list("parked", topic="later")) == 4

@@ -50,6 +50,7 @@ class Batch(Run):
         self.taken: Sequence[Run] = runs
         self.unread: dict[Run, Exception] = {}
         self.started: float | None = runs[0].started
+        self._share_unawaited()
 
     def read(self, decode: Callable[[bytes, str], Any]) -> list[Any]:
         """Decode the messages. One that cannot be decoded is left out, and fails no other (invariant 10)."""
@@ -82,6 +83,13 @@ class Batch(Run):
         for run in self.runs:
             # Only the first has the time: the warning about long transactions is logged once per batch.
             run.lend(handle, since if run is self.runs[0] else None)
+        self._share_unawaited()
+
+    def _share_unawaited(self) -> None:
+        """Have the calls of all contexts in one set: the handler is one."""
+        noted = self.note_unawaited()
+        for run in self.runs:
+            run.unawaited = noted
 
     def report(self, progress: object) -> None:
         """Record the progress of the whole batch."""
@@ -339,7 +347,11 @@ class BatchExecutor(Executor):
     async def _perform_all(self, batch: Batch) -> Sequence[Answer]:
         try:
             perform, around = partial(self._call, batch), self.handler.around
-            return batch.answered(await in_own_context(perform if around is None else partial(around, batch, perform)))
+            result = await in_own_context(perform if around is None else partial(around, batch, perform))
+            if batch.unawaited:
+                await asyncio.sleep(0)  # tasks that the handler has created begin
+                batch.refuse_unawaited()
+            return batch.answered(result)
         except asyncio.CancelledError as error:
             if self._crew.closed:
                 raise

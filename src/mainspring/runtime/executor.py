@@ -292,6 +292,9 @@ class Executor:
             result = await in_own_context(perform if around is None else partial(around, run, perform))
             if run.settled is not None:
                 return run.settled.verdict  # committed with it, whatever was requested since
+            if run.unawaited:
+                await asyncio.sleep(0)  # tasks that the handler has created begin
+                run.refuse_unawaited()
             if run.stop_reason is None:
                 return verdicts.of_result(result)
             return self._after_stop(run, verdicts.of_result(result))

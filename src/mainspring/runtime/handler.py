@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,14 +24,49 @@ from mainspring.model.schedule import (
     UNLIMITED,
     DeadLetters,
 )
-from mainspring.model.text import plain, storable
+from mainspring.model.text import plain, repr_of, storable
 from mainspring.model.verdict import Bury, Settlement, Verdict
 from mainspring.timing.backoff import RetryPolicy, read_policy
 from mainspring.timing.breaker import Breaker
 
 _logger = logging.getLogger("mainspring.worker")
+T = TypeVar("T")
+_SHOWN = 60
 LONGEST_PROGRESS = 500
 """The maximum length of a progress text; the rest is cut."""
+
+
+class ContextCall(Coroutine[Any, Any, T]):
+    """A call of a context, ``ctx.publish(…)``: noted in its run until it is awaited, or a task begins it."""
+
+    __slots__ = ("_coroutine", "_noted", "shown", "subject")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], run: Run, shown: str, subject: object) -> None:
+        self._coroutine = coroutine
+        self._noted = noted = run.unawaited if run.unawaited is not None else run.note_unawaited()
+        self.shown: str = shown
+        self.subject: object = subject
+        noted.add(self)
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        """Begin."""
+        self._noted.discard(self)
+        return self._coroutine.__await__()
+
+    def send(self, value: Any) -> Any:
+        """Begin or continue, in a task."""
+        self._noted.discard(self)
+        return self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise in it."""
+        self._noted.discard(self)
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        """End it; if it has not begun, it never will."""
+        self._noted.discard(self)
+        self._coroutine.close()
 
 
 class Run:
@@ -42,7 +77,7 @@ class Run:
     ``tx_since``; ``posted`` is whether it has published in it, and ``settled`` the verdict committed with it.
     ``progress`` is the handler's last report, ``reported`` the one the keeper has stored, ``on_progress`` a callback
     for each. ``ran`` is whether the handler was called, ``judged`` whether its verdict is on its way, ``owner`` its
-    claim's holder.
+    claim's holder. ``unawaited`` are calls of its context that have not begun, None if there were no calls.
     """
 
     __slots__ = (
@@ -67,6 +102,7 @@ class Run:
         "task",
         "tx",
         "tx_since",
+        "unawaited",
     )
 
     def __init__(
@@ -92,6 +128,7 @@ class Run:
         self.progress: str | None = None
         self.reported: str | None = None
         self.on_progress: Callable[[], None] | None = None
+        self.unawaited: set[ContextCall[Any]] | None = None
         self._stopped: threading.Event | None = None
 
     @property
@@ -114,6 +151,25 @@ class Run:
         self.tx, self.tx_since = handle, since
         if handle is not None:
             self.posted = False
+            self.unawaited = None  # those of a try that ended in a conflict
+
+    def note_unawaited(self) -> set[ContextCall[Any]]:
+        """Return the set for the first call of its context."""
+        self.unawaited = noted = set[ContextCall[Any]]()
+        return noted
+
+    def refuse_unawaited(self) -> None:
+        """Raise TypeError for a call of its context that was not awaited: nothing was stored (invariant 25)."""
+        if not self.unawaited:
+            return
+        forgotten = list(self.unawaited)
+        for each in forgotten:
+            each.close()  # else it would warn, when no handler is near
+        call, subject = forgotten[0].shown, repr_of(forgotten[0].subject, _SHOWN)
+        raise TypeError(
+            f"the handler called {call}({subject}, …) and did not await it, so nothing was stored: write "
+            f"`await {call}(…)`, or `ctx.sync.{call.removeprefix('ctx.')}(…)` in a plain function"
+        )
 
     def report(self, progress: object) -> None:
         """Record the progress, from any thread. Never waits, and no value fails the run."""

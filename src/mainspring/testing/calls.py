@@ -100,6 +100,8 @@ class Calls:
                 result = await (call() if around is None else around(run, call))
                 if task.cancelling() > cancelled_before:
                     raise asyncio.CancelledError  # noqa: TRY301 - the test was cancelled, which the next await shows
+                if run.unawaited:
+                    await asyncio.sleep(0)  # as the executor does
                 self._check(run, result)
                 return result
         except BaseException as error:
@@ -133,6 +135,7 @@ class Calls:
         """Raise within the savepoint what the executor will find wrong with the result."""
         if run.stop_reason == STOP_TIMEOUT:
             raise _late(run)
+        run.refuse_unawaited()
         if not isinstance(run, Batch):
             verdicts.of_result(result)
             return

@@ -16,7 +16,7 @@ from mainspring.model.join import JoinOutcome, JoinReceipt, outcome
 from mainspring.model.message import Delivery, Receipt, Source, public, source_of
 from mainspring.model.schedule import ONCE, RHYTHM_HEADER
 from mainspring.runtime.batch import Batch
-from mainspring.runtime.handler import Run
+from mainspring.runtime.handler import ContextCall, Run
 from mainspring.timing.clock import Clock
 from mainspring.timing.duration import Duration
 
@@ -231,12 +231,14 @@ class Context:
         """Publish as ``app.publish`` does, with this message's correlation and with it as the cause."""
         # No `async def`: a plain function, which cannot await, gets the error if there is nothing to publish to.
         _within(self._run, options)
-        return self._app.forward(message, payload, _carried(self._delivery, options), self._delivery.message_id)
+        call = self._app.forward(message, payload, _carried(self._delivery, options), self._delivery.message_id)
+        return ContextCall(call, self._run, "ctx.publish", message)
 
     def join(self, members: Iterable[Addressed], **options: Unpack[JoinOptions]) -> Coroutine[Any, Any, JoinReceipt]:
         """Join as ``app.join`` does, with this message's correlation and with it as the cause."""
         _within(self._run, options)
-        return self._app.fan_in(members, _carried(self._delivery, options), self._delivery.message_id)
+        call = self._app.fan_in(members, _carried(self._delivery, options), self._delivery.message_id)
+        return ContextCall(call, self._run, "ctx.join", members)
 
     @property
     def sync(self) -> SyncContext:

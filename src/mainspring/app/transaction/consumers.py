@@ -210,6 +210,7 @@ def _parts(run: Run) -> Sequence[Run]:
 def _settlements(run: Run, result: object) -> dict[Run, Settlement]:
     """Return the verdicts to commit with it; raise if it must not commit."""
     took = timedelta(seconds=time.monotonic() - (run.started or 0.0))
+    run.refuse_unawaited()
     if not isinstance(run, Batch):
         if run.stop_reason in _NEVER_COMMITTED:
             raise ClaimLost(f"the transaction of message {run.delivery.message_id} is undone: {run.stop_reason}")
