@@ -116,4 +116,11 @@ MUTANTS: list[Mutant] = [
         becomes="",
         caught_by="tests/raising/test_unawaited.py::test_a_publish_in_a_task_that_outlives_the_run_is_no_failure",
     ),
+    Mutant(
+        "a consumer of sessions is lent a bare connection in a test",
+        file="testing/services.py",
+        was="return source.bound_to(self._tx) or partial(nullcontext, self._tx)",
+        becomes="return partial(nullcontext, self._tx)",
+        caught_by="tests/integration/testing/test_routes.py",
+    ),
 ]

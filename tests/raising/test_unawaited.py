@@ -222,8 +222,10 @@ def publishes_in_a_thread(message: str, ctx: Context) -> None:
     [
         (
             forgets_to_publish,
-            "TypeError: the handler called ctx.publish('later', …) and did not await it, so nothing was stored: write "
-            "`await ctx.publish(…)`, or `ctx.sync.publish(…)` in a plain function",
+            (
+                "TypeError: the handler called ctx.publish('later', …) and did not await it, so nothing was stored: "
+                "write `await ctx.publish(…)`, or `ctx.sync.publish(…)` in a plain function"
+            ),
         ),
         (forgets_to_join, "the handler called ctx.join([], …) and did not await it"),
         (publishes_in_a_thread, "or `ctx.sync.publish(…)` in a plain function"),

@@ -31,6 +31,8 @@ _THREADS = 32
 _PACKAGE = str(Path(__file__).parents[1])
 
 Perform = Callable[[], Awaitable[object]]
+Lending = Callable[[], AbstractAsyncContextManager[object]]
+"""Lends a call the transaction of a transactional consumer, None to others."""
 
 
 class Savepoint(Protocol):
@@ -68,11 +70,11 @@ class Calls:
         self._patience = patience.total_seconds()
         self._errors: dict[Run, BaseException] = {}
 
-    def wrapped(self, handler: Handler, lent: object) -> Handler:
-        """Return the handler as a test runs it: in no process, with ``lent`` as its transaction. No batch waits."""
+    def wrapped(self, handler: Handler, lending: Lending) -> Handler:
+        """Return the handler as a test runs it: in no process, in the transaction that is lent. No batch waits."""
         batching = None if handler.batching is None else Batching(handler.batching.size, 0.0)
         threaded = handler.threaded or handler.program is not None
-        around = partial(self._around, handler.around, lent)
+        around = partial(self._around, handler.around, lending)
         return replace(handler, around=around, threaded=threaded, program=None, batching=batching)
 
     def error(self, run: Run) -> BaseException | None:
@@ -87,16 +89,16 @@ class Calls:
         if fatal is not None:
             raise _from_handler(fatal)
 
-    async def _around(self, around: Around | None, lent: object, run: Run, perform: Perform) -> object:
-        if lent is not None:
-            run.lend(lent, None)
+    async def _around(self, around: Around | None, lending: Lending, run: Run, perform: Perform) -> object:
         sent, undoes = len(self._records.sent), None
         task = asyncio.current_task()
         assert task is not None, "executors run in a task"
         cancelled_before = task.cancelling()
         call = perform if run.handler.threaded else partial(self._patiently, run, perform)
         try:
-            async with self._savepoint() as undoes:
+            async with self._savepoint() as undoes, lending() as lent:
+                if lent is not None:
+                    run.lend(lent, None)
                 result = await (call() if around is None else around(run, call))
                 if task.cancelling() > cancelled_before:
                     raise asyncio.CancelledError  # noqa: TRY301 - the test was cancelled, which the next await shows

@@ -173,8 +173,8 @@ class Environment:
         await self.records.read_stored(self.database.storage, self.services.consumers, self.database.own)
 
     async def changed(self) -> None:
-        """Refresh after a write; while the services run, the driver does so at their end."""
-        if not self.services.running:
+        """Refresh after a write; not before it has begun, nor while the services run: the driver does so at their end."""
+        if self._begun and not self.services.running:
             await self.refresh()
 
     def current(self) -> Records:

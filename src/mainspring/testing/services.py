@@ -7,8 +7,10 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mainspring.app.config import Options
@@ -39,7 +41,7 @@ from mainspring.runtime.settings import WorkerSettings
 from mainspring.runtime.settler import Origin, Settler
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
-from mainspring.testing.calls import Calls
+from mainspring.testing.calls import Calls, Lending
 from mainspring.testing.records import ALL, Ran, Records, in_order
 from mainspring.testing.transaction import Own
 from mainspring.timing.clock import HandClock, ReplaceableClock
@@ -329,7 +331,7 @@ class Services:
         await self._storage.upkeep.declare([each.declaration(self._app.options.name) for each in fresh])
         outermost = self._app.publisher.outermost()
         for each in fresh:
-            handler = self._calls.wrapped(each.handler(self._app.publisher, None, outermost), self._lent(each))
+            handler = self._calls.wrapped(each.handler(self._app.publisher, None, outermost), self._lending(each))
             executor = executor_of(handler, self._shared)
             known[each.group] = Group(each, executor, self._fetcher(executor))
         after: str | None = None
@@ -342,12 +344,17 @@ class Services:
             return LimitedFetcher(executor, self._fetching)
         return Fetcher([executor], self._fetching)
 
-    def _lent(self, consumer: Registration) -> object:
-        """Return the test's own transaction for a transactional consumer: its effects must go with the test's."""
+    def _lending(self, consumer: Registration) -> Lending:
+        """Return what lends a transactional consumer the test's own transaction: its effects must go with the test's.
+
+        On a connection of SQLAlchemy a factory of sessions makes its session, as in production.
+        """
         source = consumer.transactional
         if source is None or self._tx is None:
-            return None
-        return lent_in_place(self._tx) if source.is_ours and not consumer.threaded else self._tx
+            return nullcontext
+        if source.is_ours and not consumer.threaded:
+            return partial(nullcontext, lent_in_place(self._tx))
+        return source.bound_to(self._tx) or partial(nullcontext, self._tx)
 
     async def _report(self, runs: Sequence[Ran]) -> None:
         """Report as the worker that serves these groups: health and tallies know no other."""

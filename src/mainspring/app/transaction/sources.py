@@ -63,6 +63,14 @@ class Source:
         lender.check(blocking=blocking)
         return lender.lend_blocking if blocking else lender.lend
 
+    def bound_to(self, connection: object) -> Callable[[], AbstractAsyncContextManager[Any]] | None:
+        """Return what makes its sessions on a connection of a test; None where it makes none on such a connection."""
+        makers = {"Connection": "sessionmaker", "AsyncConnection": "async_sessionmaker"}
+        kind = type(connection)
+        if kind.__module__.startswith("sqlalchemy.") and makers.get(kind.__name__) in _classes(self.factory):
+            return partial(_on_connection, cast("Factory", self.factory), connection)
+        return None
+
 
 def read_source(given: object, name: str, *, threaded: bool) -> Source | None:
     """Read the option ``transactional`` of this handler; raise BadOption with what to write."""
@@ -187,6 +195,22 @@ def begun_blocking(factory: Callable[[], Any], transactions: Transactions) -> It
             yield handle
             if not _is_in_a_block(handle):
                 cast("Any", handle).commit()
+
+
+@asynccontextmanager
+async def _on_connection(sessions: Callable[..., Any], connection: object) -> AsyncIterator[Any]:
+    """Make one session of SQLAlchemy's on a connection in a transaction: what it commits is a savepoint there."""
+    session = sessions(bind=connection, join_transaction_mode="create_savepoint")
+    try:
+        yield session
+        await _if_awaitable(session.commit())
+    finally:
+        await _if_awaitable(session.close())
+
+
+async def _if_awaitable(answer: Any) -> None:
+    if hasattr(answer, "__await__"):
+        await answer
 
 
 @contextmanager
