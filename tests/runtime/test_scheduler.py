@@ -163,7 +163,7 @@ async def test_what_cannot_be_followed_is_said_once_a_second_at_most_and_left_fo
         await node.turn()
 
     assert len(caplog.messages) == 2
-    assert "(4 more lines not shown)" in caplog.messages[1]
+    assert "(4 similar lines were not logged)" in caplog.messages[1]
     assert await scene.due_times() == [NOON]
     assert (await scene.row("broken.0")).next_at == NOON
 

@@ -141,7 +141,7 @@ class Mainspring(Renamed, AsyncOnly):
         """Reading what is stored."""
         self.dead: DeadLetters = DeadLetters(connection, self._envelope)
         """The dead letters."""
-        self.groups: Groups = Groups(connection)
+        self.groups: Groups = Groups(connection, self._consumers)
         """The declared groups."""
         self.stats: Stats = Stats(connection)
         """Deliveries counted by state, outcome and time; the roster."""

@@ -29,6 +29,9 @@ class Setting:
     """The source of each option in it, if it is a table."""
 
 
+_SURE = 0.7
+
+
 def closest(word: str, known: Iterable[str]) -> str:
     """Return a sentence that suggests the nearest known word, or an empty string."""
     near = nearest(word, known)
@@ -38,7 +41,9 @@ def closest(word: str, known: Iterable[str]) -> str:
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the nearest known word, ignoring case; None if none is near."""
     by_lower = {each.lower(): each for each in known}
-    near = get_close_matches(word.lower(), by_lower, n=1)
+    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=_SURE)
+    # Transposed letters of a short word make it less alike than that, and leave its first one in place.
+    near = near or [each for each in get_close_matches(word.lower(), by_lower) if each[0] == word[0].lower()]
     return by_lower[near[0]] if near else None
 
 

@@ -84,7 +84,8 @@ async def doctor(
         elif (found := _find(target, around)) is None:
             findings.append(_absent(spec, around))
     except MainspringError as error:
-        findings.append(Symptom("application", "error", str(error)))
+        why = "" if spec is None else "the options of an application are shown once it can be imported"
+        findings.append(Symptom("application", "error", str(error), why))
     if found is not None:
         findings += [mended(found)] if mend_clock else []
         findings += await of_app(found, spec, target.typed)
@@ -92,7 +93,7 @@ async def doctor(
         findings += of_schedules(found, spec)
     elif spec is None and not around.problems:
         findings += of_schedules_unseen(Options.read({}, *around.layers()))
-    shown = _values(found, around)
+    shown = [] if found is None and spec is not None else _values(found, around)
     ill = any(finding.grade == "error" for finding in findings)
     if json:
         print_json({"ok": not ill, "options": shown, "findings": findings})

@@ -7,6 +7,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from mainspring.app.mainspring import Mainspring
+from mainspring.app.observe.metrics import LEASE
 from mainspring.app.options import closest
 from mainspring.cli.errors import Refused
 from mainspring.cli.options import Cursor, Limit, Reason, Yes, confirm
@@ -18,7 +19,9 @@ app: App = App(name="leases", help="List leases, and release a stuck one.")
 
 Name = Annotated[str, Parameter(name="LEASE", help="The lease's name, as in `leases list`.")]
 _COLUMNS: Columns[LeaseView] = (
-    Column("lease", lambda each: each.name, elastic=True),
+    Column(
+        "lease", lambda each: f"{each.name} (internal, of /metrics)" if each.name == LEASE else each.name, elastic=True
+    ),
     Column("state", lambda each: each.state),
     Column("holder", lambda each: each.holder, elastic=True),
     Column("epoch", lambda each: each.epoch, right=True),

@@ -60,7 +60,7 @@ def confirm(question: str, declined: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Refused(f"{question} There is no terminal to confirm it at: pass --yes")
+        raise Refused(f"this asks for confirmation, and there is no terminal: pass --yes. It would ask: {question}")
     with interruptible():
         # Inside the context, because Ctrl-C may be pressed at the prompt.
         sys.stderr.write(f"{question} [y/N] ")

@@ -292,7 +292,7 @@ def fields(view: ScheduleView) -> list[tuple[str, str]]:
         ("headers", _pairs(view.headers)),
         ("key", view.key or ""),
         ("correlation_id", view.correlation_id or ""),
-        ("retry", view.retry if isinstance(view.retry, str) else _pairs(view.retry or {}) or _INHERITED),
+        ("retry", view.retry if isinstance(view.retry, str) else _pairs(view.retry or {}) or _RETRY),
         ("timeout", UNLIMITED if view.untimed else _INHERITED if view.timeout is None else spell(view.timeout)),
         ("dead", view.dead or _INHERITED),
         ("then", view.then or ""),
@@ -301,6 +301,7 @@ def fields(view: ScheduleView) -> list[tuple[str, str]]:
 
 
 _INHERITED = "of its consumer"
+_RETRY = "that of its consumer, or recurring if that names none"
 
 
 def _pairs(values: Mapping[str, Any]) -> str:

@@ -79,8 +79,17 @@ def _parse(spec: str) -> tuple[str, str]:
         dotted = name.removesuffix(".py").strip("./").replace("/", ".")
         raise Refused(f"{spec!r} is a path: write the module's name, such as {dotted}:{attribute or 'app'}")
     if not colon or not name or not attribute:
-        raise Refused(f"{spec!r} does not name an app: write MODULE:APP, such as {name or 'shop'}:{attribute or 'app'}")
+        module, dot, last = name.rpartition(".")
+        # `shop.app` may be the attribute app of shop, or the module shop.app, whose app is then probably called app.
+        meant = f"{module}:{last}" if dot and not colon and not _is_module(name) else None
+        such = meant or f"{name or 'shop'}:{attribute or 'app'}"
+        raise Refused(f"{spec!r} does not name an app: write MODULE:APP, such as {such}")
     return name, attribute
+
+
+def _is_module(name: str) -> bool:
+    folder = Path.cwd() / name.replace(".", "/")
+    return folder.with_suffix(".py").is_file() or folder.is_dir()
 
 
 def _import(name: str, attribute: str) -> ModuleType:

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from cyclopts import App, Parameter
+from cyclopts import App, Parameter, Token
 
 from mainspring.app.config import MOST_AT_ONCE, Options
 from mainspring.app.environment import read_environment
@@ -55,6 +55,16 @@ _HAND_COLUMNS: Columns[DeliveryView] = (
     Column("note", _in_hand, elastic=True, spare=True),
 )
 Level = Literal["debug", "info", "warning", "error"]
+
+
+def _level(_type: object, tokens: Sequence[Token]) -> str:
+    """Read a level in any case, as `logging` writes them."""
+    word = tokens[0].value
+    if word.lower() not in get_args(Level):
+        raise Refused(f"--log-level {word!r} is not one of {', '.join(get_args(Level))}")
+    return word.lower()
+
+
 Form = Literal["text", "json"]
 
 
@@ -73,7 +83,7 @@ def worker(
     reload: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     processes: Annotated[int, Parameter(name=["--processes", "-p"], metavar="N")] = 1,
     concurrency: Annotated[int | None, Parameter(name=["--concurrency", "-c"], metavar="N", show_default=False)] = None,
-    log_level: Level = "info",
+    log_level: Annotated[Level, Parameter(converter=_level)] = "info",
     log_format: Form = "text",
     probe: Annotated[str | None, Parameter(metavar="HOST:PORT")] = None,
     parent: Annotated[Parent | None, Parameter(show=False)] = None,
@@ -281,7 +291,7 @@ def _note(each: WorkerView) -> str:
     if each.drain_reason:
         by += f": {each.drain_reason}"
     if each.drains:
-        return f"{each.name} is draining, asked {when(each.draining_at)}{by}"
+        return f"{each.name} is {each.condition}, asked {when(each.draining_at)}{by}"
     return f"{each.name} was asked to drain {when(each.draining_at)}{by}, and has not confirmed it"
 
 

@@ -72,7 +72,7 @@ class RateLimitedLog:
             self._next_at[lane] = now + _SPACING
             suppressed, self._suppressed = self._suppressed, 0
         if suppressed:
-            text += " (%d more lines not shown)"
+            text += " (%d similar line was not logged)" if suppressed == 1 else " (%d similar lines were not logged)"
             args = (*args, suppressed)
         log(self._logger, level, text, *args, error=trace, facts=facts)
 

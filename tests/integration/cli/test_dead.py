@@ -117,7 +117,9 @@ def test_many_are_revived_at_once(stocked: Shell) -> None:
 def test_nobody_is_asked_where_nobody_is(stocked: Shell) -> None:
     ended = stocked("dead", "discard", "--all")
 
-    assert ended.complaint == "Discard 2 dead letters? There is no terminal to confirm it at: pass --yes"
+    assert ended.complaint == (
+        "this asks for confirmation, and there is no terminal: pass --yes. It would ask: Discard 2 dead letters?"
+    )
     assert len(stocked("dead", "list", "--json").json) == 2
 
 

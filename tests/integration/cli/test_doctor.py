@@ -285,7 +285,9 @@ def test_an_application_that_cannot_be_imported_is_an_error(shell: Shell) -> Non
     ended = shell("doctor", "broken:app", "--json")
 
     assert ended.code == 1
-    ((grade, said, _),) = _findings(ended, "application")
+    ((grade, said, advice),) = _findings(ended, "application")
+    assert ended.json["options"] == []  # the defaults are not its own
+    assert advice == "the options of an application are shown once it can be imported"
     assert grade == "error"
     assert said.startswith("importing broken failed: BadOption: grace='soon' is not a duration")
     assert said.endswith("(broken.py:3)")
@@ -361,9 +363,10 @@ def test_a_django_project_without_its_settings_is_told_how_to_name_them(shell: S
         "Django's settings are not configured: set DJANGO_SETTINGS_MODULE, as in "
         "DJANGO_SETTINGS_MODULE=shop.settings, or use manage.py"
     )
-    assert _findings(itself, "application") == [("error", action, "")]
+    unread = "the options of an application are shown once it can be imported"
+    assert _findings(itself, "application") == [("error", action, unread)]
     assert _findings(imported, "application") == [
-        ("error", f"importing spring failed: Misuse: {action} (spring.py:1)", "")
+        ("error", f"importing spring failed: Misuse: {action} (spring.py:1)", unread)
     ]
 
 

@@ -50,7 +50,7 @@ def test_a_group_is_retired_with_what_waits_for_it(stocked: Shell) -> None:
     asked = stocked("groups", "retire", "expire")
     retired = stocked("groups", "retire", "expire", "--yes")
 
-    assert asked.complaint.startswith("Retire expire and drop 1 delivery?")
+    assert asked.complaint.endswith("It would ask: Retire expire and drop 1 delivery?")
     assert retired.out == "expire is retired, 1 delivery dropped\n"
     assert [each["name"] for each in stocked("groups", "list", "--json").json] == ["analytics", "send_receipt"]
 

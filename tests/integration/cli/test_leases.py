@@ -60,7 +60,7 @@ def test_a_lease_is_released_with_a_reason_when_somebody_says_so(held: Shell) ->
         ("leases", "release", "billing", "--json"),
     )
 
-    assert asked.complaint.startswith("Release billing, held by ")
+    assert "It would ask: Release billing, held by " in asked.complaint
     assert released.out.startswith("billing is released; ")
     assert again.json == {"lease": "billing", "released": False, "holder": None}
     assert held("leases", "list", "--json").json[0]["state"] == "free"
@@ -84,3 +84,16 @@ def test_the_nearest_name_is_suggested(held: Shell) -> None:
     assert complaint == (
         "no lease 'biling' is held or was recently. Did you mean 'billing'? See `mainspring leases list`"
     )
+
+
+def test_the_lease_of_the_metrics_is_marked_as_internal(held: Shell) -> None:
+    app = Mainspring(f"sqlite:///{held.directory}/shop.db")
+    app.sync.metrics()
+    listed = held("leases", "list").out.splitlines()
+    app.sync.close()
+
+    assert [each.split("  ")[0] for each in listed[1:]] == [
+        "billing",
+        "mainspring.gauges (internal, of /metrics)",
+        "reports",
+    ]

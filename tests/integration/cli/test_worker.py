@@ -95,9 +95,10 @@ def test_a_worker_prints_its_database_groups_and_schedules_and_what_it_skips(she
         stop(worker)
 
     _, *lines = said.splitlines()
+    alone = "no topic: its schedule, or .send"
     assert lines[:3] == [
         "  database   shop.db, tables of mainspring",
-        "  groups     send_receipt (orders.placed), report (sent to it alone), sweep (sent to it alone)",
+        f"  groups     send_receipt (orders.placed), report ({alone}), sweep ({alone})",
         "  at once    5 over all groups",
     ]
     assert lines.pop(3) == "  schedules  report (0 9 * * mon-fri, Europe/Berlin)"

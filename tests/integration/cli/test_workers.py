@@ -50,7 +50,7 @@ def test_workers_are_listed_drained_and_resumed(shell: Shell) -> None:
     header, line, note = listed.out.splitlines()
     assert header.split()[:3] == ["WORKER", "STATE", "APP"]
     assert line.split()[:2] == [name, "drained"]
-    assert note.startswith(f"{name} is draining, asked ")
+    assert note.startswith(f"{name} is drained, asked ")
     assert note.endswith("(cli): deploy")
     assert as_json.json[0]["drained_by"].endswith("(cli)")
     assert as_json.json[0]["drain_reason"] == "deploy"

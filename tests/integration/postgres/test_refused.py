@@ -103,6 +103,7 @@ async def test_a_server_that_is_not_there_is_named(driver: DriverName) -> None:
 
     assert str(refused).startswith("PostgreSQL at 127.0.0.1:1 (database 'shop', role 'ann') cannot be reached: ")
     assert str(unknown).startswith("PostgreSQL at nowhere.invalid:5432 (database 'shop', role 'ann') cannot be reached")
+    assert "is the server running" in str(refused).lower()  # psycopg's own text asks that, too
     assert "s3cr3t" not in f"{refused!r} {unknown!r} {refused.__cause__!r} {unknown.__cause__!r}"
 
 

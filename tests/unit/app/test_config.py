@@ -3,6 +3,7 @@ from datetime import timedelta
 import pytest
 
 from mainspring.app.config import Options
+from mainspring.app.options import nearest
 from mainspring.model.errors import BadOption
 from mainspring.model.retention import Retention
 
@@ -109,3 +110,8 @@ def test_an_option_that_cannot_be_meant_is_named(options: dict[str, object], mes
         Options.read(options)
 
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(("word", "near"), [("tow", "two"), ("dialy", "daily"), ("mail", None), ("", None)])
+def test_a_word_that_is_far_off_is_no_suggestion(word: str, near: str | None) -> None:
+    assert nearest(word, ["daily", "two"]) == near

@@ -8,7 +8,7 @@ import pytest
 
 from mainspring import Check, Health, HealthLimits, Mainspring
 from mainspring.app.observe import checks as health
-from mainspring.model.errors import SchemaMissing, StorageError, StorageUnavailable
+from mainspring.model.errors import BadOption, SchemaMissing, StorageError, StorageUnavailable
 from mainspring.model.message import ALL_LEVELS, ClaimRequest
 from mainspring.model.verdict import Bury, Failure, Settlement
 from mainspring.model.views import Beat
@@ -83,6 +83,13 @@ async def test_a_paused_group_is_told_and_is_no_trouble(app: Mainspring) -> None
     [groups] = [check for check in (await app.health()).checks if check.name == "groups"]
 
     assert (groups.status, groups.data) == ("healthy", {"unserved": [], "paused": ["receipts"]})
+
+
+async def test_a_group_of_the_code_that_is_not_declared_is_told_as_such(app: Mainspring) -> None:
+    with pytest.raises(BadOption, match="'receipts' is in the code and not declared yet: run `mainspring declare"):
+        await app.groups.pause("receipts")
+    with pytest.raises(BadOption, match=r"there is no group 'other'\. There are: none"):
+        await app.groups.pause("other")
 
 
 async def claiming(app: Mainspring) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from typing import Final
 from mainspring.app.admin.bulk import BATCH, Progress
 from mainspring.app.blocking import Face, blocking
 from mainspring.app.connection import Connection
+from mainspring.app.consume.consumers import Consumers
 from mainspring.app.options import unknown, whole
 from mainspring.model.errors import BadOption
 from mainspring.model.message import Lapse, ReleasedClaims
@@ -18,8 +19,9 @@ GroupViews = list[GroupView]  # defined here: inside the class ``list`` is a met
 class Groups:
     """``app.groups``: the declared groups. Every change is audited with ``by``."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, consumers: Consumers) -> None:
         self._connection = connection
+        self._consumers = consumers
 
     async def list(self) -> GroupViews:
         """Return every declared group of this namespace, whichever app declared it."""
@@ -77,7 +79,13 @@ class Groups:
         return total
 
     async def _unknown(self, group: str) -> BadOption:
-        return unknown("there is no group", group, [each.name for each in await self.list()])
+        declared = [each.name for each in await self.list()]
+        is_in_code = any(each.group == group for each in self._consumers) or group in self._consumers.queues
+        if is_in_code and group not in declared:
+            return BadOption(
+                f"group {group!r} is in the code and not declared yet: run `mainspring declare MODULE:APP`"
+            )
+        return unknown("there is no group", group, declared)
 
 
 class SyncGroups(Face[Groups]):

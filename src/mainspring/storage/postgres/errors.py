@@ -67,7 +67,8 @@ def translated(
         return StorageUnavailable(f"PostgreSQL{at} did not answer in time")
     text = _scrubbed(str(error), secrets) or type(error).__name__
     hint = "" if address is None or address.hint is None else f". Also, {address.hint}"
-    return StorageUnavailable(f"PostgreSQL{at} cannot be reached: {text}{hint}")
+    ask = ": is the server running, and are host and port right?" if isinstance(error, OSError) else ""
+    return StorageUnavailable(f"PostgreSQL{at} cannot be reached: {text}{ask}{hint}")
 
 
 def _advice(state: str, said: str, address: Address | None) -> str | None:
