@@ -109,11 +109,13 @@ async def test_a_message_is_cancelled_for_one_group_or_for_all(scene: Scene) -> 
 async def test_a_dead_letter_is_retried_and_a_scheduled_delivery_is_due_now(scene: Scene) -> None:
     dead = await _publisher(scene, f"/api/messages/{scene.dead[0]}/retry", {})
     scheduled = await _publisher(scene, f"/api/messages/{scene.waiting[0]}/retry", {"group": "ship"})
-    neither = await _publisher(scene, f"/api/messages/{scene.waiting[1]}/retry", {"group": "charge"})
+    async with scene.operator() as client:
+        neither = await client.post(f"/api/messages/{scene.waiting[1]}/retry", json={"group": "charge"})
 
     assert dead == {"revived": 1, "run_now": 0}
     assert scheduled == {"revived": 0, "run_now": 1}
-    assert neither == {"revived": 0, "run_now": 0}
+    assert (neither.status_code, neither.json()["error"]["code"]) == (409, "not_dead")
+    assert "neither dead nor scheduled in charge" in neither.json()["error"]["message"]
     assert [row.message_id.hex for row in await scene.app.messages.list("ready", group="ship")] == [
         scene.waiting[0].replace("-", "")
     ]
@@ -121,11 +123,12 @@ async def test_a_dead_letter_is_retried_and_a_scheduled_delivery_is_due_now(scen
 
 async def test_a_dead_letter_lives_again_with_another_payload(scene: Scene) -> None:
     done = await _publisher(scene, f"/api/messages/{scene.dead[0]}/replace", {"payload": MASK_FREE})
-    gone = await _publisher(scene, f"/api/messages/{scene.dead[0]}/replace", {"payload": MASK_FREE})
+    async with scene.operator() as client:
+        gone = await client.post(f"/api/messages/{scene.dead[0]}/replace", json={"payload": MASK_FREE})
 
     (ready,) = await scene.app.messages.list("ready", group="charge")
     assert done == {"replaced": 1, "id": str(ready.message_id)}
-    assert gone == {"replaced": 0, "id": None}
+    assert (gone.status_code, gone.json()["error"]["code"]) == (409, "not_dead")
     async with scene.viewer() as client:
         old, new = [(await client.get(f"/api/messages/{each}")).json() for each in (scene.dead[0], done["id"])]
     assert (old["replaces"], old["replaced_by"]) == (None, [done["id"]])

@@ -50,3 +50,18 @@ async def test_what_is_wrong_is_told_with_its_place(scene: Scene, path: str, bod
 
     assert answer.status_code == 422
     assert told in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("state=died", "use cancelled, dead, done, lapsed, parked, ready, running, scheduled, any, live, retrying"),
+        ("status=dead", "there is no parameter 'status': this route takes "),
+    ],
+)
+async def test_a_query_that_is_wrong_is_told_what_it_may_say(scene: Scene, query: str, told: str) -> None:
+    async with scene.viewer() as client:
+        answer = await client.get(f"/api/messages?{query}")
+
+    assert answer.status_code == 422
+    assert told in answer.json()["error"]["message"]

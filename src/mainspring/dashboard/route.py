@@ -37,7 +37,7 @@ BODY_PATIENCE = 10.0
 _QUERY_LIMIT = 8192
 _DIGITS = 10
 _FIRST, _LAST = 1970, 9000
-_PLACE, _UNKNOWN = " - at `$", "unknown field "
+_PLACE, _UNKNOWN, _ENUM = " - at `$", "unknown field ", "enum value"
 _LONGEST_NAME, _LONGEST_MESSAGE = 50, 300
 """The maximum lengths of a quoted name, and of a message."""
 NO_NUL: str = r"^[^\x00]*$"
@@ -295,8 +295,19 @@ def _explained(error: str, route: Route) -> str:
     if _UNKNOWN in what:
         before, _, name = what.partition(_UNKNOWN)
         known = ", ".join(sorted(set(route.takes.__struct_fields__) - route.in_path)) or "nothing"
+        if route.method == "GET":
+            return f"there is no parameter {_cut(name, _LONGEST_NAME)!r}: this route takes {known}"
         return f"{named}{before}{_UNKNOWN}{_cut(name, _LONGEST_NAME)}: use {known}"
-    return f"{named}{what[:1].lower()}{_cut(what[1:], _LONGEST_MESSAGE)}"
+    choices = _choices(route.takes, place)
+    use = f": use {', '.join(choices)}" if choices and _ENUM in what else ""
+    return f"{named}{what[:1].lower()}{_cut(what[1:], _LONGEST_MESSAGE)}{use}"
+
+
+def _choices(takes: type[Struct], field: str) -> list[str]:
+    """Return the words that a field may have; none if it may have others."""
+    kinds = [each.type for each in msgspec.inspect.type_info(takes).fields if each.name == field]  # type: ignore[attr-defined]
+    kinds = [one for each in kinds for one in getattr(each, "types", (each,))]
+    return [str(value) for each in kinds if isinstance(each, msgspec.inspect.LiteralType) for value in each.values]
 
 
 def _cut(text: str, most: int) -> str:

@@ -256,7 +256,7 @@ class Replace(NewPayload, frozen=True, kw_only=True):
 
 
 class Replaced(Struct, frozen=True):
-    """How many were replaced: one, or none if the dead letter no longer exists."""
+    """How many were replaced: one."""
 
     replaced: int
     id: UUID | None
@@ -305,6 +305,8 @@ async def retry(call: Call, params: ForGroup) -> Retried:
         revived = int(await call.app.dead.revive(params.id, group=params.group, by=call.by))
     if scheduled := [(params.id, each.group) for each in meant if each.state == "scheduled"]:
         run_now = await call.app.messages.run_now(scheduled, by=call.by)
+    if not revived and not run_now:
+        raise _not_dead("it is neither dead nor scheduled", params.group)
     return Retried(revived, run_now)
 
 
@@ -315,6 +317,8 @@ async def replace(call: Call, params: Replace) -> Replaced:
         raise Problem(422, "invalid", "payload is missing: send the new payload")
     await _stored(call, params.id)
     revived = await call.app.dead.revive(params.id, group=params.group, validate=params.validate, by=call.by, **given)
+    if not revived:
+        raise _not_dead("it is not dead", params.group)
     return Replaced(int(revived), revived.message_id)
 
 
@@ -322,6 +326,11 @@ async def discard(call: Call, params: ForGroup) -> Discarded:
     """Permanently delete dead letters of a message."""
     await _stored(call, params.id)
     return Discarded(await call.app.dead.discard(params.id, group=params.group, by=call.by))
+
+
+def _not_dead(why: str, group: str | None) -> Problem:
+    where = "" if group is None else f" in {group}"
+    return Problem(409, "not_dead", f"nothing was revived: {why}{where}, or no longer; see its deliveries")
 
 
 def _meant(view: MessageView, group: str | None) -> list[DeliveryView]:

@@ -58,7 +58,7 @@ function actions(found, go) {
   const states = new Set(found.deliveries.map((each) => each.state));
   const retry = async () => {
     const done = await attempt(() => post(`messages/${found.id}/retry`));
-    if (done) toast(done.revived + done.run_now ? "It is due now." : "There was nothing to retry.");
+    if (done) toast("It is due now.");
   };
   const cancel = () =>
     confirmed(
