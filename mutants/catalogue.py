@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from mutants import delivery, first_steps, health, limits, messages, people, primitives, robustness, schedules
+from mutants import (
+    delivery,
+    first_steps,
+    health,
+    limits,
+    messages,
+    people,
+    primitives,
+    robustness,
+    schedule_runs,
+    schedules,
+)
 from mutants.mutant import Mutant
 
 MUTANTS: list[Mutant] = [
@@ -10,6 +21,7 @@ MUTANTS: list[Mutant] = [
     *limits.MUTANTS,
     *messages.MUTANTS,
     *schedules.MUTANTS,
+    *schedule_runs.MUTANTS,
     *primitives.MUTANTS,
     *robustness.MUTANTS,
     *people.MUTANTS,

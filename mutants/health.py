@@ -38,8 +38,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "doctor takes a queue for a group that is no longer in the code",
         file="app/observe/doctor.py",
-        was="for each in (*self.consumers, *self.queues)]",
-        becomes="for each in self.consumers]",
+        was=", *(each.group for each in self.queues)]",
+        becomes="]",
         caught_by="tests/integration/app/test_doctor_queues.py",
     ),
     Mutant(

@@ -207,8 +207,8 @@ def _tree(messages: Sequence[MessageView], this: MessageView) -> Iterator[tuple[
 
 
 def _groups_of(message: MessageView) -> list[str]:
-    copies = (*message.deliveries, *message.done, *message.runs)
-    return list(dict.fromkeys(each.group for each in copies if each.group))
+    deliveries = (each.group for each in (*message.deliveries, *message.done))
+    return list(dict.fromkeys(filter(None, (*deliveries, *(run.group for run in message.runs)))))
 
 
 def _state_of(message: MessageView) -> State | None:

@@ -35,6 +35,7 @@ BuiltIn = Literal[
     "schema",
     "deliveries",
     "backlog",
+    "parked",
     "overdue",
     "lapsed",
     "dead",

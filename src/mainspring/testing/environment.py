@@ -173,7 +173,7 @@ class Environment:
         await self.records.read_stored(self.database.storage, self.services.consumers, self.database.own)
 
     async def changed(self) -> None:
-        """Refresh after a write; not before it has begun, nor while the services run: the driver does so at their end."""
+        """Refresh after a write, but not before it has begun, nor while the services run: their end refreshes."""
         if self._begun and not self.services.running:
             await self.refresh()
 

@@ -22,6 +22,7 @@ COUNT = 5
 ROOMS = ("", "messages", "dead", "groups", "workers", "joins", "schedules", "fanouts", "inbox", "leases")
 NO_PAGES = {
     "messages.chain": "what caused a message and what it caused: two lists",
+    "groups.release": "the number of claims to release",
     "dead.causes": "counted causes, the most frequent first: no order to continue in",
     "schedules.recent": "a few runs of every schedule; schedules.runs() has the pages",
     "schedules.run_times": "one result, of the latest runs",

@@ -285,13 +285,13 @@ async def _parked(ledger: Ledger, tally: Tally, limits: HealthLimits) -> Check:
     count = topics.total()
     data = {"count": count, "topics": dict(topics), "limits": (limits.parked, None)}
     if count <= limits.parked:
-        return Check("parked", "healthy", f"{count:,} parked for longer than {spell(limits.parked_after)}", data)
+        return built_in("parked", "healthy", f"{count:,} parked for longer than {spell(limits.parked_after)}", data)
     more = " or more" if found is not None and found.before is not None else ""
     hint = (
         f"{count:,}{more} parked for longer than {spell(limits.parked_after)}, since no group subscribes "
         f"({_named(topics)}): see `mainspring messages list --state parked`"
     )
-    return Check("parked", "degraded", hint, data)
+    return built_in("parked", "degraded", hint, data)
 
 
 def _alive(roster: Roster, limits: HealthLimits) -> Check:

@@ -58,7 +58,7 @@ class Code:
     @property
     def groups(self) -> list[str]:
         """The groups that ``declare`` stores."""
-        return [each.group for each in (*self.consumers, *self.queues)]
+        return [*(each.group for each in self.consumers), *(each.group for each in self.queues)]
 
 
 def code_of(app: Mainspring) -> Code:

@@ -119,10 +119,8 @@ async def test_a_server_that_is_away_is_said_without_the_password(driver: Driver
 
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_a_url_that_cannot_be_read_is_not_repeated(driver: DriverName) -> None:
-    storage = PostgresStorage("postgresql://ann:s3cr3t@ho st:port/shop", driver=driver)
-
     with pytest.raises(BadOption) as caught:
-        await storage.ping()
+        await PostgresStorage("postgresql://ann:s3cr3t@ho st:port/shop", driver=driver).ping()
 
     assert "s3cr3t" not in str(caught.value)
     assert caught.value.__cause__ is None

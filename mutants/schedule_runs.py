@@ -1,0 +1,163 @@
+"""Mutants of the runs of schedules: what they are told, how they are retried, and what is kept of them."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+MUTANTS: list[Mutant] = [
+    Mutant(
+        "a header about retries counts on a message that no schedule has published",
+        file="runtime/handler.py",
+        was="        if delivery.schedule is None:\n            return self.retry\n",
+        becomes="",
+        caught_by="tests/unit/runtime/test_scheduled_runs.py",
+    ),
+    Mutant(
+        "a dead letter of a schedule replaces those of every group",
+        file="storage/postgres/sql/verdicts.sql",
+        was="          AND group_name = latest.group_name\n",
+        becomes="",
+        caught_by="tests/contract/test_repeated_deaths.py",
+    ),
+    Mutant(
+        "a dead letter of a schedule replaces one with another payload on PostgreSQL",
+        file="storage/postgres/sql/verdicts.sql",
+        was=" AND m.payload = latest.payload\n",
+        becomes="\n",
+        caught_by="tests/contract/test_repeated_deaths.py",
+    ),
+    Mutant(
+        "of a batch, the dead letter of a schedule replaces one with another payload",
+        file="storage/postgres/sql/verdicts.sql",
+        was="DISTINCT ON (o.schedule, o.group_name, o.topic, m.content_type, m.payload)",
+        becomes="DISTINCT ON (o.schedule, o.group_name, o.topic, m.content_type)",
+        caught_by="tests/contract/test_repeated_deaths.py",
+    ),
+    Mutant(
+        "a dead letter of a schedule replaces one with another payload on SQLite",
+        file="storage/sqlite/sql/verdicts.sql",
+        was=" AND n.payload = m.payload",
+        becomes="",
+        caught_by="tests/contract/test_repeated_deaths.py",
+    ),
+    Mutant(
+        "the dead letter of a one-time job is replaced by that of the next of its name",
+        file="runtime/schedules/decisions.py",
+        was='"all" if fields.dead is None and isinstance(plan.rhythm, Once) else fields.dead',
+        becomes="fields.dead",
+        caught_by="tests/unit/app/test_schedule_options.py",
+    ),
+    Mutant(
+        "a dead letter of a schedule replaces runs that were asked for",
+        file="storage/sqlite/sql/verdicts.sql",
+        was="AND e.schedule IS NOT NULL AND NOT e.manual AND",
+        becomes="AND e.schedule IS NOT NULL AND",
+        caught_by="tests/contract/test_repeated_deaths.py",
+    ),
+    Mutant(
+        "what follows an occurrence is stored a second time with it",
+        file="storage/portable/timetable.py",
+        was="for join in (each.join for each in fresh if",
+        becomes="for join in (each.join for each in occurrences if",
+        caught_by="tests/contract/test_occurrences.py",
+    ),
+    Mutant(
+        "an occurrence whose condition is not met fires",
+        file="runtime/schedules/decisions.py",
+        was="    fit = _fitting(plan, due, times) if is_met else _Fit()\n",
+        becomes="    fit = _fitting(plan, due, times)\n",
+        caught_by="tests/runtime/test_conditions.py",
+    ),
+    Mutant(
+        "an answer of only_if counts for a later definition of its schedule",
+        file="runtime/schedules/conditions.py",
+        was="[:2] != (row.next_at, row.revision)",
+        becomes="[:1] != (row.next_at,)",
+        caught_by="tests/runtime/test_conditions.py",
+    ),
+    Mutant(
+        "an only_if that hangs is called again and again, each time in another thread",
+        file="runtime/schedules/conditions.py",
+        was="        if running is not None and not running.done():\n",
+        becomes="        if running is None and name is None:\n",
+        caught_by="tests/runtime/test_conditions.py",
+    ),
+    Mutant(
+        "a thread counts as free when the caller has given up",
+        file="runtime/offload.py",
+        was="        self._calls.put(_Call(",
+        becomes="        answer.add_done_callback(lambda _: setattr(self, '_busy', self._busy - answer.cancelled()))\n"
+        "        self._calls.put(_Call(",
+        caught_by="tests/runtime/test_threads.py",
+    ),
+    Mutant(
+        "a retirement cancels what was triggered by hand on PostgreSQL",
+        file="storage/postgres/coordination.py",
+        was="by_hand, waits = reason == DELETED,",
+        becomes="by_hand, waits = reason not in (PAUSED, REPLACED),",
+        caught_by="tests/contract/test_declared_schedules.py::test_what_was_asked_for_by_hand_outlives_its_retirement",
+    ),
+    Mutant(
+        "a retirement cancels what was triggered by hand on SQLite",
+        file="storage/sqlite/coordination.py",
+        was="by_hand = reason == DELETED",
+        becomes='by_hand = reason in (DELETED, "its schedule was removed from the code")',
+        caught_by="tests/contract/test_declared_schedules.py::test_what_was_asked_for_by_hand_outlives_its_retirement",
+    ),
+    Mutant(
+        "what another process declares just before the lock is retired",
+        file="storage/portable/timetable.py",
+        was="[row[0] for row in rows if row[0] in still]",
+        becomes="[row[0] for row in rows]",
+        caught_by="tests/integration/postgres/test_timetable.py",
+    ),
+    Mutant(
+        "after going back past its removal a schedule stays retired",
+        file="runtime/schedules/declarations.py",
+        was="row.version > version and (row.retired_at is None or name not in returned)",
+        becomes="row.version > version",
+        caught_by="tests/runtime/test_retiring.py",
+    ),
+    Mutant(
+        "an older worker brings back what a live newer one has retired",
+        file="storage/portable/sql/timetable.sql",
+        was="newer.app = $1 AND newer.version > $2 AND LIVE",
+        becomes="newer.app = $1 AND newer.version < $2 AND LIVE",
+        caught_by="tests/runtime/test_retiring.py",
+    ),
+    Mutant(
+        "configuration gives an offline schedule what needs the database",
+        file="app/schedule/recurring.py",
+        was="        if declared.offline:\n            _check_offline(fields)\n",
+        becomes="",
+        caught_by="tests/integration/app/test_schedule_config.py",
+    ),
+    Mutant(
+        "an occurrence whose condition is not met stops the run that it would replace",
+        file="runtime/schedules/decisions.py",
+        was="and busy and bool(times) and is_met",
+        becomes="and busy and bool(times)",
+        caught_by="tests/unit/runtime/schedules/test_deciding.py",
+    ),
+    Mutant(
+        "the middleware of a tick that failed is told that its occurrences were stored",
+        file="runtime/scheduler.py",
+        was="            self._middleware.leave(error)\n",
+        becomes="            self._middleware.leave()\n",
+        caught_by="tests/runtime/test_tick_middleware.py",
+    ),
+    Mutant(
+        "a database without a schema counts as away",
+        file="runtime/worker.py",
+        was="        else:\n            self._offline.back()\n",
+        becomes="",
+        caught_by="tests/runtime/test_offline.py::test_a_database_that_responds_without_a_schema_is_not_away",
+    ),
+    Mutant(
+        "a revived message whose worker died is no replay on PostgreSQL",
+        file="storage/postgres/sql/claims.sql",
+        was="        CLAIM_SOURCE({rows}),\n",
+        becomes="        RUN_SOURCE({rows}),\n",
+        caught_by="tests/contract/test_schedule_runs.py",
+    ),
+]
