@@ -123,4 +123,11 @@ MUTANTS: list[Mutant] = [
         becomes="return partial(nullcontext, self._tx)",
         caught_by="tests/integration/testing/test_routes.py",
     ),
+    Mutant(
+        "an unknown option of a call is left to Python",
+        file="app/options.py",
+        was="        if not options.keys() <= known:\n",
+        becomes="        if not known:\n",
+        caught_by="tests/unit/app/test_first_mistakes.py::test_an_unknown_option_is_rejected_with_ours",
+    ),
 ]

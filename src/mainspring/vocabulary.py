@@ -136,7 +136,11 @@ _OPTIONS = (
     ),
     _Row(_RECURRING, "write overlap='skip'", "max_instances no_overlap allow_overlap concurrent"),
     _Row(_RECURRING, "write misfire='latest'", "coalesce catchup run_missed"),
-    _Row(_RECURRING, "write misfire_after='5m'", "misfire_grace_time grace_time misfire_threshold"),
+    _Row(
+        _RECURRING,
+        "write misfire_after='5m', and misfire='skip' to leave out what is later",
+        "misfire_grace_time grace_time misfire_threshold",
+    ),
     _Row(_RECURRING, "write start=…, an aware datetime", "start_date start_time starts_at begin"),
     _Row(_RECURRING, "write end=…, an aware datetime", "end_date end_time ends_at until"),
     _Row(_RECURRING, "write payload={'id': 7}", "args kwargs data body"),
@@ -162,6 +166,33 @@ _OPTIONS = (
     _Row(_APP, "write grace='25s'", "shutdown_timeout graceful_timeout stop_timeout"),
     _Row(_APP, "write idle_poll='5s'", "poll_interval polling_interval fetch_interval"),
     _Row(_APP, "write preset='development'", "debug dev environment"),
+    # calls that name what is there
+    _Row(
+        _RECURRING,
+        "write '0 9 * * *', a cron expression, first: every day at 9:00",
+        "hour minute second day day_of_week month",
+        "offline",
+    ),
+    _Row(
+        "app.leases.hold(…)",
+        "write ttl='30s', how long it lasts after a renewal, or wait='10s', how long to wait for it",
+        "timeout blocking blocking_timeout acquire_timeout lease_time expire",
+        "renew_after",
+    ),
+    _Row("queue.claim(…)", "write batch=10", "size limit count max_messages prefetch", "hold"),
+    _Row("queue.claim(…)", "write hold='1m'", "timeout visibility_timeout lease_time ttl"),
+    _Row("app.messages.list(…)", "the state comes first: app.messages.list('dead')", "status", "state"),
+    _Row(
+        "app.dead.revive(…)", "the id comes first: app.dead.revive(message_id)", "id ids task_id job_id", "everything"
+    ),
+    _Row(
+        "app.cancel(…)",
+        "the id comes first: app.cancel(message_id), or a topic with key='order:7'",
+        "message_id id task_id job_id",
+        "which",
+    ),
+    _Row(_PUBLISH, "write message_id=…: the same one again stores nothing", "id"),
+    _Row("app.testing(…)", "write start=…, an aware datetime", "now clock freeze_time", "patience"),
     # a policy: last, since a word that is given to another call means the call's own option
     _Row(
         _POLICY,

@@ -33,6 +33,7 @@ from mainspring.app.observe.custom_checks import CustomChecks
 from mainspring.app.observe.health import AppHealth, Examiner
 from mainspring.app.observe.metrics import Metrics
 from mainspring.app.observe.stats import Stats
+from mainspring.app.options import named_options
 from mainspring.app.page import Page, listing
 from mainspring.app.process import runner
 from mainspring.app.publisher import REASON, BlockingPublisher, Publisher
@@ -239,6 +240,7 @@ class Mainspring(Renamed, AsyncOnly):
         """
         return await self._publisher.fan_in(members, options)
 
+    @named_options
     async def cancel(
         self, which: UUID | str | Receipt | type, *, key: str | None = None, reason: str = REASON, tx: Any = None
     ) -> Cancelled:
@@ -352,6 +354,7 @@ class Mainspring(Renamed, AsyncOnly):
 
     # --- testing -------------------------------------------------------------------------------------------
 
+    @named_options
     def testing(
         self,
         *,
@@ -370,9 +373,8 @@ class Mainspring(Renamed, AsyncOnly):
         from mainspring.testing.kit import Testing
         from mainspring.testing.services import AppParts
 
-        connections, recurrences = (self._connection, self._back), lambda: self._registry.known_recurrences
         code = (self._transactions, self._consumers, self._catalogue, self._publisher, self._bus, self._options)
-        parts = AppParts(connections, self._clock, *code, recurrences)
+        parts = AppParts((self._connection, self._back), self._clock, *code, lambda: self._registry.known_recurrences)
         return Testing(parts, tx=tx, start=start, patience=patience, limit=limit, committed=committed)
 
     # --- operating -----------------------------------------------------------------------------------------

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from difflib import get_close_matches
-from typing import cast
+from typing import ParamSpec, TypeVar, cast
 
 from mainspring.model.errors import BadOption
 from mainspring.timing.backoff import NO_RETRY, PRESETS, RetryPolicy, read_policy
 from mainspring.timing.duration import Duration, DurationError, duration, spell
 from mainspring.vocabulary import option_advice
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_PARTS = {"Mainspring": "app", "DeadLetters": "app.dead", "Queue": "queue"}
+"""How callers spell an object of these classes; others are ``app.`` and the name of their class."""
 _TRUTHS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
@@ -65,6 +72,27 @@ def refuse_unknown(
             if (advice := advise(name, names)) is not None:
                 raise BadOption(f"{call} has no option {name!r}: {advice}")
             raise BadOption(f"{call} has no option {name!r}.{closest(name, names)} It accepts {', '.join(names)}")
+
+
+def named_options(method: Callable[P, R]) -> Callable[P, R]:
+    """Have an unknown option of a method of an app rejected as by ``refuse_unknown``, instead of by Python."""
+    known = frozenset(inspect.signature(method).parameters) - {"self"}
+    owner, _, name = method.__qualname__.partition(".")
+
+    @functools.wraps(method)
+    def call(*args: P.args, **options: P.kwargs) -> R:
+        if not options.keys() <= known:
+            refuse_unknown(options, known, f"{_PARTS.get(owner) or f'app.{owner.lower()}'}.{name}(…)")
+        return method(*args, **options)
+
+    if not inspect.iscoroutinefunction(method):
+        return call
+
+    @functools.wraps(method)
+    async def awaited(*args: P.args, **options: P.kwargs) -> object:
+        return await cast("Awaitable[object]", call(*args, **options))
+
+    return cast("Callable[P, R]", awaited)
 
 
 def choice(value: object, allowed: Iterable[str], option: str) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Generic, ParamSpec, TypeVar
 import msgspec
 from msgspec import Meta
 
-from mainspring.app.options import whole
+from mainspring.app.options import named_options, whole
 from mainspring.model.errors import BadOption
 
 T = TypeVar("T")
@@ -95,12 +95,13 @@ def check_limit(limit: object) -> None:
 
 
 def listing(method: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
-    """Make the former options ``before`` and ``after`` of a listing call raise a TypeError that names ``cursor``."""
+    """Reject unknown options of a listing call; the former ``before`` and ``after`` by a TypeError with ``cursor``."""
+    named = named_options(method)
 
     @functools.wraps(method)
     async def call(*args: P.args, **options: P.kwargs) -> R:
         for former in _FORMER.intersection(options):
             raise TypeError(f"{method.__qualname__}() has no option {former!r} any more: pass cursor=page.cursor")
-        return await method(*args, **options)
+        return await named(*args, **options)
 
     return call

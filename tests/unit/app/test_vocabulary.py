@@ -27,6 +27,7 @@ from mainspring import (
 )
 from mainspring.app.options import refuse_unknown
 from mainspring.app.queue.options import QueueOptions
+from mainspring.app.queue.queue import Queue
 from mainspring.app.schedule.recurring import OVERRIDABLE
 from mainspring.cli.commands import _commands as commands_of_the_shell
 from mainspring.model.errors import BadOption, BadSignature, Misuse
@@ -78,7 +79,7 @@ def _sent(**options: object) -> None:
         (_sent, "link_error", None, "write failed=another_consumer"),
         (lambda **o: app.recurring("0 9 * * *", **o), "tz", "UTC", "write timezone='Europe/Berlin'"),
         (lambda **o: app.recurring("0 9 * * *", **o), "max_instances", 1, "write overlap='skip'"),
-        (lambda **o: app.recurring("0 9 * * *", **o), "misfire_grace_time", 1, "write misfire_after='5m'"),
+        (lambda **o: app.recurring("0 9 * * *", **o), "misfire_grace_time", 1, "misfire_after='5m', and misfire='skip'"),
         (lambda **o: app.recurring("0 9 * * *", **o), "kwargs", {}, "write payload={'id': 7}"),
         (lambda **o: Mainspring("memory://", **o), "broker", "x", "the database's URL comes first"),
         (lambda **o: Mainspring("memory://", **o), "timezone", "UTC", "timezone='Europe/Berlin', in @app.recurring(…)"),
@@ -168,6 +169,12 @@ ACCEPTS: dict[str, set[str]] = {
     "Mainspring(…)": set(AppOptions.__annotations__),
     "exponential(…)": set(inspect.signature(exponential).parameters),
     "intervals(…)": set(inspect.signature(intervals).parameters),
+    "app.cancel(…)": set(inspect.signature(app.cancel).parameters),
+    "app.testing(…)": set(inspect.signature(app.testing).parameters),
+    "app.leases.hold(…)": set(inspect.signature(app.leases.hold).parameters),
+    "app.dead.revive(…)": set(inspect.signature(app.dead.revive).parameters),
+    "app.messages.list(…)": set(inspect.signature(app.messages.list).parameters),
+    "queue.claim(…)": set(inspect.signature(Queue.claim).parameters),
 }
 WORDS = sorted({word for row in vocabulary._OPTIONS for word in row.words.split()})
 

@@ -12,7 +12,7 @@ from mainspring.app.admin.search import Deliveries, SearchPages, Where, check_te
 from mainspring.app.blocking import Face, Renamed, blocking
 from mainspring.app.connection import Connection
 from mainspring.app.message.envelope import MISSING, Envelope, read_identity
-from mainspring.app.options import whole
+from mainspring.app.options import named_options, whole
 from mainspring.app.page import Paging, check_limit, listing
 from mainspring.model.errors import BadOption
 from mainspring.model.message import REPLACES_HEADER, Draft, Priority, public
@@ -67,6 +67,7 @@ class DeadLetters(Renamed):
         storage = await self._connection.storage("app.dead.list()")
         return await listed(storage.ledger, wanted, _PAGES)
 
+    @named_options
     async def causes(self, *, group: str | None = None, cap: int = 10_000, limit: int = 100) -> Causes:
         """Return the causes of dead letters by group, the most frequent first; each is counted up to ``cap``.
 
@@ -88,6 +89,7 @@ class DeadLetters(Renamed):
             return None
         return replace(found, headers=public(found.headers))
 
+    @named_options
     async def revive(
         self,
         message_id: UUID | str | None = None,
@@ -121,6 +123,7 @@ class DeadLetters(Renamed):
             )
         )
 
+    @named_options
     async def discard(
         self,
         message_id: UUID | str | None = None,

@@ -26,7 +26,7 @@ from mainspring.app.blocking import Face, Renamed, blocking
 from mainspring.app.connection import Connection
 from mainspring.app.message.envelope import MISSING, PriorityName, PublishOptions, read_identity
 from mainspring.app.names import check_group
-from mainspring.app.options import unknown
+from mainspring.app.options import named_options, unknown
 from mainspring.app.page import Instant, Page, Paging, Seq, check_limit, listing
 from mainspring.app.publisher import REASON, Publisher
 from mainspring.model.errors import BadOption
@@ -124,6 +124,7 @@ class Messages(Renamed):
         storage = await self._connection.storage("app.messages.search()")
         return await searched(storage.ledger, wanted, SEARCHED)
 
+    @named_options
     async def apply(
         self,
         action: Action,
@@ -166,12 +167,14 @@ class Messages(Renamed):
         storage = await self._connection.storage("app.messages.runs()")
         return _RUNS.page(await storage.ledger.runs(group, before, limit + 1), limit)
 
+    @named_options
     async def failures(self, *, cursor: str | None = None, limit: int = 50) -> Runs:
         """Return the kept runs that failed, retried or not, the last to end first."""
         before = _FAILURES.start(cursor, limit)
         storage = await self._connection.storage("app.messages.failures()")
         return _FAILURES.page(await storage.ledger.failures(limit + 1, before), limit)
 
+    @named_options
     async def cancel(
         self, which: Identity | Pick | Iterable[Identity | Pick], *, by: str = "app", reason: str = REASON
     ) -> Cancelled:

@@ -20,7 +20,7 @@ from mainspring.app.blocking import Face, blocking
 from mainspring.app.connection import Connection
 from mainspring.app.lease.lease import Guard, Lease, SyncGuard, SyncLease
 from mainspring.app.names import check_group, check_name
-from mainspring.app.options import length
+from mainspring.app.options import length, named_options
 from mainspring.app.page import Name, Page, Paging, listing
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import BadOption, LeaseHeld, NotOpen, StorageUnavailable
@@ -74,6 +74,7 @@ class Leases:
 
     # --- holding -------------------------------------------------------------------------------------------
 
+    @named_options
     def hold(
         self,
         name: str,
@@ -91,6 +92,7 @@ class Leases:
         """
         return Guard(self._operations, self._operations.request(name, ttl, wait, holder, renew_after))
 
+    @named_options
     async def acquire(
         self, name: str, ttl: Duration = "30s", *, holder: str | None = None, renew_after: float = RENEWED_AFTER
     ) -> Lease | None:

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from mainspring.app.blocking import Face, blocking
 from mainspring.app.names import check_name
-from mainspring.app.options import length, whole
+from mainspring.app.options import length, named_options, whole
 from mainspring.app.queue.item import (
     ClaimState,
     ExtendedItems,
@@ -101,6 +101,7 @@ class Queue(Generic[T]):
 
     # --- claiming ------------------------------------------------------------------------------------------
 
+    @named_options
     async def claim(self, batch: int = 10, hold: Duration = "1m", owner: str | None = None) -> list[Item[T]]:
         """Claim up to ``batch`` due deliveries for ``hold``; none if nothing is due, or the group is paused.
 
@@ -118,6 +119,7 @@ class Queue(Generic[T]):
         self._fruitless = 0 if items or not self._woken else self._fruitless + 1
         return items
 
+    @named_options
     async def reap(self, hold: Duration = "1m", owner: str | None = None) -> Item[T] | None:
         """Take over the delivery whose claim lapsed longest ago, as a *suspect*; None if there is none.
 
