@@ -261,6 +261,7 @@ _METHODS: dict[str, dict[str, str]] = {
         "open connect close init startup shutdown": _OPENING,
         "autodiscover_tasks discover scan": "app.include('shop.consumers')",
         "lock": "async with app.leases.hold('name')",
+        "testing": "app.testing(), whose kit.sync serves blocking tests",
     },
     "Consumed": {
         "delay enqueue defer defer_async kiq submit perform_async queue": (
@@ -272,6 +273,14 @@ _METHODS: dict[str, dict[str, str]] = {
         "s si signature pipe chain link": "await {name}.send(payload, then=another_consumer)",
         "fn original call_local apply": "{name}(…), which calls the function itself, or {name}.function",
         "retry": "return Retry('5m', 'why') in the handler",
+    },
+    "Schedules": {"add_job add create add_schedule schedule": "await app.schedules.put('name', '0 9 * * *', consumer)"},
+    "DeadLetters": {"retry requeue replay resend": "await app.dead.revive(message_id)"},
+    "Queue": {"get pop receive poll fetch dequeue": "await queue.claim(batch=10), or async for item in queue.items()"},
+    "Receipt": {
+        "get result wait ready status_of join successful": (
+            "nothing waits for results; write await app.messages.get(receipt.id) to look it up"
+        ),
     },
 }
 

@@ -254,15 +254,17 @@ _blocking: ContextVar[bool] = ContextVar("mainspring_blocking", default=False)
 class AsyncOnly:
     """Base of an object that is opened by ``async with``: ``with`` raises a Misuse that says so."""
 
+    _instead: ClassVar[str] = (
+        "`with app:` cannot open a database without blocking: write `async with app:`; blocking code needs no block, "
+        "app.sync.publish(…) opens by itself"
+    )
+
     # Hidden from type checkers, which report `with app:` by themselves.
     if not TYPE_CHECKING:
 
         def __enter__(self) -> NoReturn:
             """Say what to write instead."""
-            raise Misuse(
-                "`with app:` cannot open a database without blocking: write `async with app:`; blocking code needs no "
-                "block, app.sync.publish(…) opens by itself"
-            )
+            raise Misuse(self._instead)
 
         def __exit__(self, *_error: object) -> None:
             """Be a context manager, so that entering it raises the error above."""
@@ -278,14 +280,15 @@ class Renamed:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
+            # The errors have no name: Python would add a suggestion of its own.
             target = vars(self).get("_target", self)  # a blocking face has the names of what it stands for
             own, awaited = type(self).__name__, type(target)
             if (successor := getattr(awaited, "_former", {}).get(name)) is not None:
-                raise AttributeError(f"{own}.{name} was renamed: write {successor}", name=name, obj=self)
+                raise AttributeError(f"{own}.{name} was renamed: write {successor}", name=None, obj=self)
             shown = vars(target).get("__name__", own)
             kinds = [each.__name__ for each in awaited.__mro__]
             if (advice := method_advice(kinds, name, shown, blocking=isinstance(self, Face))) is not None:
-                raise AttributeError(f"there is no {shown}.{name}: write {advice}", name=name, obj=self)
+                raise AttributeError(f"there is no {shown}.{name}: write {advice}", name=None, obj=self)
             return object.__getattribute__(self, name)  # raises again, also what a property has raised
 
 

@@ -79,9 +79,7 @@ class Mainspring(Renamed, AsyncOnly):
     """
 
     _former: ClassVar[Mapping[str, str]] = {
-        "tally": "stats.tally()",
-        "roster": "stats.roster()",
-        "measures": "stats.measures()",
+        **{name: f"stats.{name}()" for name in ("tally", "roster", "measures")},
         "paces": "stats.rates()",
     }
 

@@ -88,6 +88,10 @@ class Registry:
 
     def message(self, topic: str, codec: str | None, version: int) -> Callable[[M], M]:
         """See ``Mainspring.message``."""
+        if isinstance(topic, type):
+            raise BadOption(
+                f"@app.message has no parentheses above {topic.__qualname__}: write @app.message('orders.placed')"
+            )
 
         def register(kind: M) -> M:
             self._catalogue.register(kind, topic, codec, version)

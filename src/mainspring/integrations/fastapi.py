@@ -28,6 +28,10 @@ def lifespan(
     ``then`` is the application's own lifespan: it starts when the app is open and ends before the app closes, and what
     it yields is the state of requests as usual. The app is also in ``application.state.mainspring``.
     """
+    if not isinstance(spring, Mainspring):
+        raise BadOption(
+            f"lifespan(…) takes your app, not {type(spring).__name__}: write FastAPI(lifespan=lifespan(app))"
+        )
     if groups is not None and not worker:
         raise BadOption("lifespan(groups=…) needs a worker: write lifespan(…, worker=True, groups=…)")
 

@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from uuid import UUID
+
+from mainspring.vocabulary import method_advice
 
 Keep = Literal["all", "failures", "none"]
 """How much history is kept: every run, only failed ones, or nothing once it succeeded."""
@@ -294,6 +296,14 @@ class Receipt:
     status: Literal["stored", "duplicate", "conflict", "replaced"]
     """*duplicate*: its id is known as the same message; *conflict*: as one with another topic or payload. Neither is
     stored."""
+
+    # Hidden from type checkers: they would believe that every name is there.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            if (advice := method_advice(["Receipt"], name, "receipt")) is not None:
+                raise AttributeError(f"there is no receipt.{name}: {advice}", name=None, obj=self)
+            return object.__getattribute__(self, name)
 
 
 Keeps = Literal["first", "last"]

@@ -106,7 +106,7 @@ def test_a_pydantic_model_keeps_its_own_way_of_writing() -> None:
             f"a payload cannot hold builtin_function_or_method at `$.note`: it has no JSON form; {ADVICE}",
         ),
         (Line("a", extra={3: 1j}), f"a payload cannot hold complex at `$.extra[3]`: it has no JSON form; {ADVICE}"),
-        ({"a": {(1, 2): 3}}, f"a payload cannot hold dict at `$.a`: its keys are not text or numbers; {ADVICE}"),
+        ({"a": {(1, 2): 3}}, f"a payload cannot hold dict at `$.a`: its key (1, 2) is not text or a number; {ADVICE}"),
         (
             {"a": "\ud800"},
             (

@@ -20,6 +20,7 @@ from mainspring.app.consume.signature import Consumer
 from mainspring.app.message.envelope import SendOptions
 from mainspring.app.transaction.consumers import LentConnections
 from mainspring.app.transaction.sources import Source
+from mainspring.model.errors import BadOption
 from mainspring.model.limits import Limits
 from mainspring.model.message import Keep, Receipt
 from mainspring.model.schedule import DeadLetters
@@ -214,11 +215,14 @@ class Consumed(Renamed, Generic[P, R_co]):
     @overload
     async def send(self: TakingMany[T], payload: T, **options: Unpack[SendOptions]) -> Receipt: ...
 
-    async def send(self, payload: Any = None, **options: Unpack[SendOptions]) -> Receipt:
+    async def send(self, payload: Any = None, *more: object, **options: Unpack[SendOptions]) -> Receipt:
         """Send a message to this consumer only, whatever others subscribe to; options as ``app.publish``.
 
         With ``then`` and ``failed`` another consumer follows when this one is done, or when it has failed for good.
         """
+        if more:
+            name = self._registration.group
+            raise BadOption(f"{name}.send(…) takes one payload, not {len(more) + 1}: write {name}.send({{'id': 7}})")
         return await self._app.send(self._registration, lone(self._registration, payload), options)
 
 

@@ -8,9 +8,9 @@ import logging
 import threading
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self
 
-from mainspring.app.blocking import Background, Face, R, Work, blocking, enlisted, is_blocking
+from mainspring.app.blocking import AsyncOnly, Background, Face, R, Work, blocking, enlisted, is_blocking
 from mainspring.model.errors import LeaseLost, MainspringError, Misuse
 from mainspring.runtime.lease_keeper import RELEASED, TAKEN, Holding
 
@@ -238,8 +238,19 @@ class AnyGuard:
             raise
 
 
-class Guard(AnyGuard):
+class Guard(AnyGuard, AsyncOnly):
     """``async with app.leases.hold(…) as lease:``: acquires it first, and may wait for it."""
+
+    _instead: ClassVar[str] = (
+        "app.leases.hold(…) is a block: write `async with app.leases.hold(…) as lease:`, or in blocking code `with "
+        "app.sync.leases.hold(…)`; `await app.leases.acquire(…)` needs no block"
+    )
+
+    if not TYPE_CHECKING:
+
+        def __await__(self) -> NoReturn:
+            """Say what to write instead."""
+            raise Misuse(self._instead)
 
     _lease: Lease | None = None
 

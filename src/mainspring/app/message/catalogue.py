@@ -120,7 +120,11 @@ class Catalogue:
                 "your own has versions"
             )
         fresh = MessageType(kind, topic, self._codec(own), version)
-        codec.decoder(kind, self._codecs, fresh.versions)
+        try:
+            codec.decoder(kind, self._codecs, fresh.versions)
+        except BadSignature as error:
+            # Decorators are applied from the bottom up: a class below @app.message and @dataclass is none yet.
+            raise BadSignature(f"{error}; if it has @dataclass, put @app.message above that") from error
         before = self._types.get(kind, fresh)
         if before.topic != topic:
             raise Conflict(f"{fresh.versions.name} is already the message of topic {before.topic!r}: use another type")

@@ -68,6 +68,9 @@ class Missing:
 MISSING: Final = Missing()
 """No payload was given, which is not the same as None."""
 
+UNGIVEN: Final[Any] = None
+"""The default of an argument that is required: the error for leaving it out is ours."""
+
 _KNOWN = PublishOptions.__annotations__.keys()
 _LEVELS = {level.name.lower(): level for level in Priority}
 _NOTHING: Mapping[str, Any] = {}
@@ -166,7 +169,7 @@ class Envelope:
         """Return the given id, or a new one."""
         if given is None:
             return self._identities.make()
-        return read_identity(given)
+        return read_identity(given, "make one from your own id by uuid.uuid5(uuid.NAMESPACE_URL, 'order:42')")
 
     def _address(self, message: object, payload: object, topic: str | None) -> tuple[str, object]:
         if isinstance(message, str) and topic is None:
@@ -245,8 +248,8 @@ def instant(value: object, option: str) -> datetime:
         raise BadOption(f"{option}={value.isoformat()} is not within the years 1 to 9999 of UTC") from None
 
 
-def read_identity(value: object, option: str = "message_id") -> UUID:
-    """Read a message id: a UUID, or the text of one."""
+def read_identity(value: object, remedy: str = "to find one by a key of yours, write app.messages.list(key=…)") -> UUID:
+    """Read a message id: a UUID, or the text of one. Raises BadOption with the ``remedy``."""
     if isinstance(value, UUID):
         return value
     if isinstance(value, str):
@@ -254,9 +257,7 @@ def read_identity(value: object, option: str = "message_id") -> UUID:
             return UUID(value)
         except ValueError:
             pass
-    raise BadOption(
-        f"{option}={value!r} is not a UUID: make one from your own id by uuid.uuid5(uuid.NAMESPACE_URL, 'order:42')"
-    )
+    raise BadOption(f"message_id={value!r} is not a UUID: {remedy}")
 
 
 def later(draft: Draft, offset: timedelta) -> Draft:

@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
+from mainspring.app.blocking import in_loop
 from mainspring.app.config import MOST_AT_ONCE, Options, unnamed
 from mainspring.app.consume.consumer import Registration
 from mainspring.app.options import whole
 from mainspring.app.publisher import Publisher
-from mainspring.model.errors import BadOption
+from mainspring.model.errors import BadOption, Misuse
 from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.measures import Meters
@@ -117,6 +118,8 @@ def run(worker: AbstractAsyncContextManager[Worker], line: int | None = None) ->
     ``line`` leads to a parent process: its end counts as a signal. False: without any signal, the worker ended by
     itself.
     """
+    if in_loop():
+        raise Misuse("app.run() would block the event loop it is called on: write `async with app.worker():`")
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(serve(worker, line))
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
-from mainspring.app.blocking import Face, blocking
+from mainspring.app.blocking import Face, Renamed, blocking
 from mainspring.app.names import check_name
 from mainspring.app.options import length, named_options, whole
 from mainspring.app.queue.item import (
@@ -61,7 +61,7 @@ _LONGEST_HOLD_OFF = 0.25
 _DEATHS = WorkerSettings().deaths
 
 
-class Queue(Generic[T]):
+class Queue(Renamed, Generic[T]):
     """The deliveries of one group, for a processor that claims and settles them itself. Needs no worker.
 
     Nothing runs in the background: a claim that is not extended lapses, and only ``reap`` takes over lapsed claims.

@@ -80,9 +80,12 @@ class ScheduleEdits:
         new: bool = False,
     ) -> ScheduleEdit:
         """Create a schedule, or redefine one made by ``put`` unless it must be new."""
-        refuse_unknown(options, (*OPTIONS, "payload", "topic"), "schedules.put(…)")
         if rhythm is None:
-            raise BadOption("schedules.put(name, rhythm, …) needs a rhythm: '0 9 * * mon-fri' or every('90s')")
+            raise BadOption(
+                f"schedules.put({name!r}, …) needs a rhythm, the second argument: write schedules.put({name!r}, "
+                "'0 9 * * mon-fri', consumer), or every('90s') in its place"
+            )
+        refuse_unknown(options, (*OPTIONS, "payload", "topic"), "schedules.put(…)")
         fields, code = read_timing(rhythm, options)
         _refuse_code(code)
         aim = self._target(check_schedule(name), consumer, payload, topic)

@@ -85,9 +85,9 @@ class Recurrences:
             raise BadOption(
                 "@app.recurring has no parentheses: write @app.recurring('0 9 * * mon-fri'), or with every('90s')"
             )
+        refuse_unknown(options, RecurringOptions.__annotations__, "@app.recurring(…)")
         if rhythm is None:
             raise BadOption("@app.recurring(rhythm, …) needs a rhythm: '0 9 * * mon-fri' or every('90s')")
-        refuse_unknown(options, RecurringOptions.__annotations__, "@app.recurring(…)")
         read_timing(rhythm, options)
 
     def topics(self, options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -117,6 +117,8 @@ class Recurrences:
         topic = self.topics(options)[0] if mode == "publish" else name
         only = registration.group if mode == "direct" else None
         remedy = f"give @app.recurring of {registration.name} another payload=…"
+        if options.get("payload") is None and registration.shape.payload is not None:
+            remedy = f"give payload={{…}}, or drop the parameter {registration.shape.payload!r} of {registration.name}"
         encoded = self._envelope.fitting(options.get("payload"), topic, only, remedy)
         aim = target(mode, topic, registration.group, *encoded)
         own = {name: options.get(name) for name in (*OCCURRENCE, "only_if") if shares or name not in SHARED}

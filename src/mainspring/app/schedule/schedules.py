@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from mainspring.app.blocking import Face, blocking
+from mainspring.app.blocking import Face, Renamed, blocking
 from mainspring.app.connection import Connection
 from mainspring.app.consume.consumers import Consumers
-from mainspring.app.message.envelope import MISSING, Envelope
+from mainspring.app.message.envelope import MISSING, UNGIVEN, Envelope
 from mainspring.app.options import whole
 from mainspring.app.page import Page, Paging, Seq, listing
 from mainspring.app.schedule.edits import NoSchedule, Past, ScheduleEdit, ScheduleEdits
@@ -42,7 +42,7 @@ _TIMED = 1000
 _RUNS: Paging[RunView, int] = Paging("app.schedules.runs()", lambda run: run.id, Seq)
 
 
-class Schedules:
+class Schedules(Renamed):
     """Every schedule of the database, of any origin. Every change is audited with ``by``.
 
     With ``tx`` a change is enlisted in that transaction: it takes effect on commit.
@@ -149,7 +149,7 @@ class Schedules:
     async def put(
         self,
         name: str,
-        rhythm: RhythmOption,
+        rhythm: RhythmOption = UNGIVEN,
         consumer: object = None,
         payload: object = None,
         *,

@@ -80,13 +80,13 @@ def read_source(given: object, name: str, *, threaded: bool) -> Source | None:
         return Source()
     if isinstance(given, str):
         return Source(alias=_alias(given, name, threaded=threaded))
-    if not callable(given):
-        raise BadOption(f"transactional={given!r} is neither: write {_ACCEPTED}")
     if _is_handle(given):
         raise BadOption(
-            f"transactional={_named(given)} is one connection or session, and every attempt needs its own: write "
-            f"{_ACCEPTED}"
+            f"transactional={_named(given)} is one connection or session, and every attempt needs its own: pass the "
+            f"factory, without parentheses after it. Write {_ACCEPTED}"
         )
+    if not callable(given):
+        raise BadOption(f"transactional={given!r} is neither: write {_ACCEPTED}")
     if threaded and _is_async(given):
         raise BadOption(
             f"transactional={_named(given)} is asyncio's, and {name} is a plain function: make it async def"

@@ -216,8 +216,16 @@ def unencodable(value: object, error: Exception, encode: Callable[[object], byte
     where = "" if path == "$" else f" at `{path}`"
     reason = f"it has no {form} form" if isinstance(error, TypeError) else str(error)
     if isinstance(culprit, Mapping):
-        reason = "its keys are not text or numbers"
+        key = next((key for key in culprit if not _is_key(key, encode)), None)
+        reason = f"its key {key!r} is not text or a number"
     return Unencodable(f"a payload cannot hold {kind}{where}: {reason}; use {_PAYLOADS}")
+
+
+def _is_key(key: object, encode: Callable[[object], bytes]) -> bool:
+    try:
+        return bool(encode({key: None}))
+    except UNFIT:
+        return False
 
 
 def summary(error: Exception) -> str:
