@@ -221,7 +221,7 @@ async def test_health_names_a_schedule_that_a_run_of_its_own_keeps_silent(jitter
 
 async def test_a_worker_with_a_loop_that_has_ended_is_unhealthy() -> None:
     app = Mainspring("memory://", name="shop")
-    app.consumer("work", group="work")(print)
+    app.consumer("work", group="work")(repr)
     async with app.worker() as worker:
         [fetching] = [task for task in asyncio.all_tasks() if task.get_name() == "mainspring-fetcher"]
         fetching.cancel()

@@ -88,7 +88,7 @@ class Registry:
 
     def message(self, topic: str, codec: str | None, version: int) -> Callable[[M], M]:
         """See ``Mainspring.message``."""
-        if isinstance(topic, type):
+        if inspect.isclass(topic):
             raise BadOption(
                 f"@app.message has no parentheses above {topic.__qualname__}: write @app.message('orders.placed')"
             )

@@ -13,7 +13,7 @@ from mainspring.model.views import Beat
 
 def made(path: Path, group: str, **options: str) -> Mainspring:
     app = Mainspring(f"sqlite:///{path}/shop.db", auto_migrate=True, **options)  # type: ignore[arg-type]
-    app.consumer("orders.placed", group=group)(print)
+    app.consumer("orders.placed", group=group)(repr)
     return app
 
 
@@ -63,7 +63,7 @@ async def test_a_worker_with_the_default_name_says_so_when_it_starts(
             return [each.getMessage() for each in caplog.records if each.name == "mainspring.app"]
 
     in_memory = Mainspring("memory://")
-    in_memory.consumer("orders.placed", group="mailer")(print)
+    in_memory.consumer("orders.placed", group="mailer")(repr)
 
     assert await said(made(tmp_path, "mailer")) == [
         (

@@ -21,7 +21,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path, postgres_url: str, post
 
 async def test_each_check_is_a_number(make: Make) -> None:
     app = make()
-    app.consumer("orders.placed", group="mailer")(print)
+    app.consumer("orders.placed", group="mailer")(repr)
     app.health.check("stripe", lambda: "degraded")
     app.health.check("bank", lambda: False)
     app.health.limits = HealthLimits(backlog=(-1, 10))

@@ -282,7 +282,7 @@ async def test_shipped_report_errors_reports_and_changes_nothing(caplog: pytest.
         (lambda: Mainspring("memory://").on("complete", print), "write app.on(events.Completed)"),  # type: ignore[call-overload]
         (lambda: Mainspring("memory://").on(events.Dead, 5), "goes above a function, not 5"),  # type: ignore[call-overload]
         (
-            lambda: Mainspring("memory://").consumer("a", group="g", breaker="10/1m")(print),  # type: ignore[arg-type]
+            lambda: Mainspring("memory://").consumer("a", group="g", breaker="10/1m")(repr),  # type: ignore[arg-type]
             "breaker='10/1m' must be made by breaker",
         ),
         (lambda: Mainspring("memory://").consumer("a", midleware=[]), "Did you mean 'middleware'?"),  # type: ignore[call-arg]

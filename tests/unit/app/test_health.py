@@ -195,10 +195,7 @@ async def test_only_what_is_overdue_is_counted_as_overdue(app: Mainspring, late:
 async def test_what_waits_in_a_paused_group_degrades_at_most_and_is_named(
     app: Mainspring, paused: int, going: int, status: str
 ) -> None:
-
-    @app.consumer("b", group="totals")
-    async def totals(_: object) -> None: ...
-
+    app.consumer("b", group="totals")(repr)
     await app.declare()
     await app.groups.pause("receipts")
     await app.publish_many([("a", 1)] * paused + [("b", 1)] * going)
