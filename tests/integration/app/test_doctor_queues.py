@@ -45,7 +45,7 @@ async def test_a_queue_that_is_not_declared_is_told(tmp_path: Path) -> None:
 async def test_a_group_of_a_live_process_is_never_proposed_for_retirement(tmp_path: Path) -> None:
     await made(tmp_path).declare()
     other = made(tmp_path, queue=False)
-    other.consumer("orders.placed", group="mailer")(print)
+    other.consumer("orders.placed", group="mailer")(repr)
     await other.declare()
     async with other:
         storage = await other._connection.storage("the test")

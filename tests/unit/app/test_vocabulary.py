@@ -79,7 +79,12 @@ def _sent(**options: object) -> None:
         (_sent, "link_error", None, "write failed=another_consumer"),
         (lambda **o: app.recurring("0 9 * * *", **o), "tz", "UTC", "write timezone='Europe/Berlin'"),
         (lambda **o: app.recurring("0 9 * * *", **o), "max_instances", 1, "write overlap='skip'"),
-        (lambda **o: app.recurring("0 9 * * *", **o), "misfire_grace_time", 1, "misfire_after='5m', and misfire='skip'"),
+        (
+            lambda **o: app.recurring("0 9 * * *", **o),
+            "misfire_grace_time",
+            1,
+            "misfire_after='5m', and misfire='skip'",
+        ),
         (lambda **o: app.recurring("0 9 * * *", **o), "kwargs", {}, "write payload={'id': 7}"),
         (lambda **o: Mainspring("memory://", **o), "broker", "x", "the database's URL comes first"),
         (lambda **o: Mainspring("memory://", **o), "timezone", "UTC", "timezone='Europe/Berlin', in @app.recurring(…)"),
