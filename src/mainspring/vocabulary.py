@@ -341,6 +341,7 @@ _COMMANDS = {
     "upgrade initdb setup db": "write `mainspring migrate`",
     "new scaffold startproject": "write `mainspring init`",
     "cancel show list": "write `mainspring messages` before it",
+    "purge cleanup": "write `mainspring prune`",
 }
 
 

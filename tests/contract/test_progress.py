@@ -198,7 +198,7 @@ async def test_what_is_over_is_pruned_in_bounded_batches_and_what_runs_stays(sto
     assert (await the_copy(storage, held[0].message_id)).progress == "half"
 
 
-async def test_a_purge_of_a_topic_leaves_it_alone(storage: Storage) -> None:
+async def test_a_prune_of_a_topic_leaves_it_alone(storage: Storage) -> None:
     held = await hold_one(storage)
     await report(storage, held, "half")
     await settle(storage, held, DONE, keep="none")

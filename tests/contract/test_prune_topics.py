@@ -200,8 +200,8 @@ async def test_by_hand_one_topic_is_kept_as_its_pattern_says(storage: Storage) -
 
 
 async def test_what_was_pruned_by_hand_has_its_line_in_the_audit(storage: Storage) -> None:
-    await storage.controls.note("purge", "orders.*", "ann", "runs 3, dead 1")
+    await storage.controls.note("prune", "orders.*", "ann", "runs 3, dead 1")
 
     (note,) = await storage.ledger.audit(None, 10)
-    assert (note.at, note.by, note.action, note.subject) == (NOON, "ann", "purge", "orders.*")
+    assert (note.at, note.by, note.action, note.subject) == (NOON, "ann", "prune", "orders.*")
     assert note.detail == "runs 3, dead 1"

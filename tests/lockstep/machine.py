@@ -210,9 +210,9 @@ class Lockstep(Twins):
         self.alike(lambda storage: storage.upkeep.prune(retention, 1000))
 
     @rule(retention=drawing.retentions, topic=st.sampled_from(drawing.PATTERNS))
-    def purge(self, retention: Retention, topic: str) -> None:
+    def prune_topic(self, retention: Retention, topic: str) -> None:
         self.alike(lambda storage: storage.upkeep.prune(retention, 1000, topic))
-        self.alike(lambda storage: storage.controls.note("purge", topic, "ann", "some"), lambda _: None)
+        self.alike(lambda storage: storage.controls.note("prune", topic, "ann", "some"), lambda _: None)
 
     # After every step
 

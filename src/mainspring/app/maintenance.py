@@ -94,7 +94,7 @@ class Operations:
         finally:
             # Also after an error: every removal is audited.
             if total.total:
-                await storage.controls.note("purge", topic or "all topics", by, _counted(total))
+                await storage.controls.note("prune", topic or "all topics", by, _counted(total))
         return replace(total, last=None)
 
     async def audit(self, cursor: str | None, limit: int, sought: Mapping[str, str | None]) -> Page[AuditView]:

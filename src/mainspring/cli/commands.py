@@ -103,7 +103,7 @@ def _commands() -> App:
     app.command(leases.app)
     app.command(audit.audit)
     app.command(cron.cron)
-    app.command(database.purge)
+    app.command(database.prune)
     app.command(demo.demo)
     return app
 

@@ -1,4 +1,4 @@
-"""``mainspring migrate``, ``sql``, ``declare`` and ``purge``: the tables, and what is kept in them."""
+"""``mainspring migrate``, ``sql``, ``declare`` and ``prune``: the tables, and what is kept in them."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ async def declare(app: Spec | None = None, /, *, named: OfApp = None, json: Json
     print_line(f"{many(len(declared), 'group')}{more} declared. {following}")
 
 
-async def purge(
+async def prune(
     *,
     done: _Kept = None,
     failures: _Kept = None,

@@ -209,7 +209,7 @@ def test_help_lists_the_commands_and_version_is_one_line(shell: Shell) -> None:
         "groups",
         "schedules",
         "cron",
-        "purge",
+        "prune",
         "demo",
     ):
         assert f"│ {name} " in helped.out

@@ -22,7 +22,7 @@ COMMANDS = [
             "top",
             "publish",
             "cron",
-            "purge",
+            "prune",
             "demo",
         )
     ),

@@ -104,14 +104,14 @@ def test_a_message_is_released_by_its_id(received: Shell) -> None:
     assert notes == [("inbox release", "evt_4", True), ("inbox release", "evt_1", True)]
 
 
-def test_health_names_what_is_stuck_and_purge_forgets_what_is_over(received: Shell) -> None:
-    health, purged, left = received.several(
-        ("health", "--json"), ("purge", "--inbox", "0s", "--yes", "--json"), ("inbox", "list", "--json")
+def test_health_names_what_is_stuck_and_prune_forgets_what_is_over(received: Shell) -> None:
+    health, pruned, left = received.several(
+        ("health", "--json"), ("prune", "--inbox", "0s", "--yes", "--json"), ("inbox", "list", "--json")
     )
 
     (check,) = (each for each in health.json["checks"] if each["name"] == "inbox")
     assert (check["status"], check["data"]["count"], check["data"]["example"]["message_id"]) == ("degraded", 1, "evt_1")
-    assert purged.json["inbox"] == 3
+    assert pruned.json["inbox"] == 3
     assert [each["status"] for each in left.json] == ["processing", "processing"]
 
 

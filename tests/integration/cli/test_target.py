@@ -5,7 +5,7 @@ import pytest
 from tests.integration.cli.shell import Shell, line_with, stop
 
 BOTH = [["declare"], ["doctor"], ["health"], ["migrate"], ["top", "--json"]]
-OPTION_ONLY = [["messages", "list"], ["groups", "list"], ["dead", "causes"], ["schedules", "thaw"], ["purge", "--yes"]]
+OPTION_ONLY = [["messages", "list"], ["groups", "list"], ["dead", "causes"], ["schedules", "thaw"], ["prune", "--yes"]]
 
 
 @pytest.mark.parametrize("command", BOTH, ids=lambda command: str(command[0]))
@@ -126,6 +126,7 @@ def test_an_app_in_the_table_of_an_app_is_reported(shell: Shell) -> None:
         (["beat"], "there is no command 'beat': `mainspring worker MODULE:APP` runs the schedules too"),
         (["run", "shop:app"], "there is no command 'run': write `mainspring worker MODULE:APP`"),
         (["flower"], "write `mainspring dashboard MODULE:APP`"),
+        (["purge"], "write `mainspring prune`"),
         (["publish", "orders.placed", "--countdown", "10"], "there is no option --countdown: write --delay 10s"),
         (["publish", "orders.placed", "1", "--queue", "y"], "the topic comes first: mainspring publish TOPIC JSON"),
         (["messages", "list", "-v"], "Unknown option: -v"),

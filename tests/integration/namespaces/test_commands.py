@@ -58,7 +58,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "workers drain": ("node-1",),
     "workers resume": ("node-1",),
     "audit": (),
-    "purge": ("--done", "0s", "--failures", "0s", "--dead", "0s", "--parked", "0s", "--yes"),
+    "prune": ("--done", "0s", "--failures", "0s", "--dead", "0s", "--parked", "0s", "--yes"),
 }
 REFUSED = {"joins show", "joins cancel"}
 """There is no such join here."""

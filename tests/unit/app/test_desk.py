@@ -382,7 +382,7 @@ async def test_what_was_pruned_is_in_the_audit_with_its_counts(app: Mainspring) 
 
     assert nothing == []
     (line,) = await app.audit()
-    assert (line.by, line.action, line.subject, line.detail) == ("ann", "purge", "a", "dead 2")
+    assert (line.by, line.action, line.subject, line.detail) == ("ann", "prune", "a", "dead 2")
 
 
 async def test_a_pruning_that_ends_early_is_in_the_audit_too(app: Mainspring) -> None:
@@ -396,7 +396,7 @@ async def test_a_pruning_that_ends_early_is_in_the_audit_too(app: Mainspring) ->
         await app.prune(Retention(dead=timedelta(), failures=None), progress=interrupt)
 
     (line,) = await app.audit()
-    assert (line.by, line.action, line.subject, line.detail) == ("app", "purge", "all topics", "dead 2")
+    assert (line.by, line.action, line.subject, line.detail) == ("app", "prune", "all topics", "dead 2")
 
 
 async def test_what_may_not_be_meant_is_refused_before_anything_goes(app: Mainspring) -> None:
