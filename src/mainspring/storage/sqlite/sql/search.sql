@@ -26,13 +26,13 @@ found(id, times) AS MATERIALIZED (SELECT id, count(*) FROM few WHERE ?3 = 'handl
 passed_over(any) AS MATERIALIZED (
     SELECT EXISTS (
         SELECT 1
-        FROM messages AS m
-        LEFT JOIN found ON found.id = m.id
+        FROM messages
+        LEFT JOIN found ON found.id = messages.id
         WHERE ?3 = 'handled'
-          AND coalesce(found.times, 0) < max(m.copies, 1)
-              - (SELECT count(*) FROM mainspring_delivery AS d WHERE d.message_id = m.id)
-              - (SELECT count(*) FROM mainspring_dead AS d WHERE d.message_id = m.id)
-          AND EXISTS (SELECT 1 FROM mainspring_ended AS e WHERE e.at >= m.published_at LIMIT 1 OFFSET SHARE())
+          AND coalesce(found.times, 0) < max(messages.copies, 1)
+              - (SELECT count(*) FROM mainspring_delivery AS d WHERE d.message_id = messages.id)
+              - (SELECT count(*) FROM mainspring_dead AS d WHERE d.message_id = messages.id)
+          AND EXISTS (SELECT 1 FROM mainspring_ended AS e WHERE e.at >= messages.published_at LIMIT 1 OFFSET SHARE())
     )
 )
 
