@@ -82,6 +82,7 @@ REFUSED = [
     (["worker", "syntax:app"], "importing syntax failed: SyntaxError:"),
     (["worker", "divides:app"], "importing divides failed: ZeroDivisionError: division by zero (divides.py:2)"),
     (["worker", "shop:app", "--group", "send_receit"], "Did you mean 'send_receipt'?"),
+    (["worker", "shop:app", "--log-level", "INFO", "--group", "send_receit"], "Did you mean 'send_receipt'?"),
     (["worker", "small:app"], "no consumer is registered"),
     (["declare", "small:app"], "small:app has no consumers"),
     (["declare", "small:app", "--json"], "small:app has no consumers"),
