@@ -6,6 +6,20 @@ from mutants.mutant import Mutant
 
 MUTANTS: list[Mutant] = [
     Mutant(
+        "the API answers a replacement of nothing like a success",
+        file="dashboard/api/messages.py",
+        was="    if not revived:\n",
+        becomes="    if revived is None:\n",
+        caught_by="tests/dashboard/test_acting.py::test_a_dead_letter_lives_again_with_another_payload",
+    ),
+    Mutant(
+        "what a replacement caused is shown as caused by the replaced letter",
+        file="cli/messages.py",
+        was="left += [(one, depth + 1) for one",
+        becomes="left += [(one, 1) for one",
+        caught_by="tests/integration/cli/test_messages.py::test_what_a_replacement_caused_is_shown_below_the_replacement",
+    ),
+    Mutant(
         "a payload that was cut is masked as text",
         file="model/masking.py",
         was="value, read, is_whole = _read(text)",

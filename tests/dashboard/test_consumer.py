@@ -6,6 +6,7 @@ import pytest
 
 from mainspring import Mainspring
 from mainspring.dashboard import Dashboard, readings
+from mainspring.model.views import Beat
 from mainspring.timing.backoff import NO_RETRY
 from tests.dashboard.scene import VIEWER, Scene, client_of, until
 
@@ -30,6 +31,13 @@ async def test_it_is_shown_as_in_the_list_with_what_it_fails_of(scene: Scene) ->
     assert found["more_causes"] is False
     assert {each["message_id"] for each in found["failures"]} == set(scene.dead)
     assert {each["status"] for each in found["failures"]} == {"dead"}
+
+
+async def test_a_worker_of_another_app_does_not_serve_it(scene: Scene) -> None:
+    storage = await scene.app._connection.storage("a test")
+    await storage.upkeep.beat(Beat("other/w", "other", "host", 1, ("ship",), 0, "poll"))
+
+    assert "w" not in (await _shown(scene, group="ship")).json()["consumer"]["workers"]
 
 
 async def test_what_others_did_is_not_in_it(scene: Scene) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -176,7 +175,7 @@ class Watcher:
 def _lines(tally: Tally, roster: Roster, rates: RatesView) -> list[GroupLine]:
     counts = {each.group: each for each in tally.groups}
     alive = roster.alive()
-    served = Counter(group for each in alive for group in each.groups)
+    served = roster.served()
     tripped = {group for each in alive for group in each.tripped}
     return [
         _line(each, counts.get(each.name, Counts(each.name)), _state(each, served, tripped), tally.now, rates)
@@ -201,9 +200,9 @@ def _line(group: GroupView, counts: Counts, state: GroupState, now: datetime, ra
     )
 
 
-def _state(group: GroupView, served: Counter[str], tripped: set[str]) -> GroupState:
+def _state(group: GroupView, served: set[str], tripped: set[str]) -> GroupState:
     if group.paused_at is not None:
         return "paused"
     if group.name in tripped:
         return "tripped"
-    return "served" if served[group.name] else "unserved"
+    return "served" if group.name in served else "unserved"

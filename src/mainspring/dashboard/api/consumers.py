@@ -93,7 +93,7 @@ async def declared(call: Call, only: str | None = None) -> list[Consumer]:
                 failing=pace.failing(group.name),
                 run=percentiles(lately.run),
                 wait=percentiles(lately.wait),
-                workers=sorted(each.name for each in alive if group.name in each.groups),
+                workers=sorted(each.name for each in alive if group.name in each.groups and each.app == group.app),
                 tripped=any(group.name in each.tripped for each in alive),
             )
         )
