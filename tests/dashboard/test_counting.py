@@ -6,7 +6,6 @@ import pytest
 
 from mainspring.dashboard.api import messages
 from mainspring.dashboard.api import messages as causes
-from mainspring.storage.sqlite import verdicts
 from tests.dashboard.scene import SECRET, Scene, opened, until
 
 
@@ -64,7 +63,7 @@ async def test_a_count_has_no_pages(scene: Scene, query: dict[str, str]) -> None
 
 
 async def test_dead_letters_from_before_causes_were_told_apart_have_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdicts, "fingerprint", lambda _kind, _error: "")
+    monkeypatch.setattr("mainspring.model.fingerprint.fingerprint", lambda _kind, _error: "")
     async with opened() as scene, scene.operator() as client:
         (cause,) = (await client.get("/api/dead/causes")).json()["rows"]
         named = {"state": "dead", "fingerprint": cause["fingerprint"]}
@@ -93,7 +92,7 @@ async def test_no_others_than_those_without_a_cause_are_meant_by_it(scene: Scene
 
 async def test_more_causes_than_are_shown_are_told_of(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     made = iter(("one", "other"))
-    monkeypatch.setattr(verdicts, "fingerprint", lambda _kind, _error: next(made))
+    monkeypatch.setattr("mainspring.model.fingerprint.fingerprint", lambda _kind, _error: next(made))
     async with opened() as twofold, twofold.viewer() as client, scene.viewer() as other:
         both = (await client.get("/api/dead/causes")).json()
         monkeypatch.setattr(causes, "_MOST", 1)

@@ -16,7 +16,7 @@ from tests.dashboard.scene import SECRET, Scene
         ({"limit": "100000"}, "limit: expected int <= 200"),
         ({"cursor": "7"}, "cursor='7' is not a cursor of app.messages.search()"),
         ({"cursor": "a\x00"}, "cursor: "),
-        ({"before": "7"}, "unknown field before"),
+        ({"before": "7"}, "there is no parameter 'before'"),
         ({"state": "lost"}, "state: invalid enum value 'lost'"),
         ({"since": "2026-01-01T00:00:00"}, "since: "),
         (

@@ -73,7 +73,7 @@ REFUSED = [
     (["worker", "shop.py:app"], "is a path: write the module's name, such as shop:app"),
     (["worker", "shop.app"], "'shop.app' does not name an app: write MODULE:APP, such as shop:app"),
     (["worker", "shop:app", "--log-level", "LOUD"], "--log-level 'LOUD' is not one of debug, info, warning, error"),
-    (["purge", "--url", "sqlite:///shop.py"], "this asks for confirmation, and there is no terminal: pass --yes."),
+    (["prune", "--url", "sqlite:///shop.py"], "this asks for confirmation, and there is no terminal: pass --yes."),
     (["worker", "nowhere:app"], "there is no module 'nowhere'"),
     (["worker", "shop:ap"], "module shop has no 'ap'. Write shop:app"),
     (["worker", "shop:not_an_app"], "shop:not_an_app is of type dict, not a Mainspring app. Write shop:app"),
