@@ -8,7 +8,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
 from mainspring.app import registry
@@ -221,14 +221,14 @@ class Mainspring(Renamed, AsyncOnly):
         return await self._publisher.publish(message, payload, options)
 
     async def publish_many(
-        self, messages: Iterable[object], *, spread: Duration | None = None, **options: Unpack[PublishOptions]
+        self, messages: Iterable[object], *_: Never, spread: Duration | None = None, **options: Unpack[PublishOptions]
     ) -> list[Receipt]:
         """Publish many messages, or (topic, payload) pairs, under the same options.
 
         ``spread`` spaces their due times evenly over that time. All are checked before any is stored; without ``tx``
         they are then stored in batches, each all or none.
         """
-        return await self._publisher.publish_many(messages, spread, options)
+        return await self._publisher.publish_many(messages, spread, options, _)
 
     async def join(self, members: Iterable[Addressed], **options: Unpack[JoinOptions]) -> JoinReceipt:
         """Send to each member, a ``(consumer, payload)``, and let one consumer follow, once, when all have ended.

@@ -111,9 +111,18 @@ class Publisher:
         return JoinReceipt(bundle.join.id, tuple(each.id for each in bundle.members))
 
     async def publish_many(
-        self, messages: Iterable[object], spread: Duration | None, options: PublishOptions
+        self,
+        messages: Iterable[object],
+        spread: Duration | None,
+        options: PublishOptions,
+        more: tuple[object, ...] = (),
     ) -> list[Receipt]:
-        """See ``Mainspring.publish_many``."""
+        """See ``Mainspring.publish_many``; ``more`` is what it does not take."""
+        if more:
+            raise BadOption(
+                "app.publish_many(…) takes one iterable, of messages or (topic, payload) pairs: write "
+                "app.publish_many(('orders.placed', each) for each in …)"
+            )
         tx, made = options.get("tx"), self._drafts(messages, spread, options)
         if self._limits:
             await self._gate.admit(made, tx, "app.publish_many()")

@@ -142,6 +142,7 @@ def _transactional(session: Any) -> None:
             lambda: cast("Any", send_receipt).send(1, 2),
             "send_receipt.send(…) takes one payload, not 2: write send_receipt.send({'id': 7})",
         ),
+        (lambda: app.publish_many("a.b", [1, 2]), "write app.publish_many(('orders.placed', each) for each in …)"),
         (lambda: _transactional(Session()), "pass the factory, without parentheses after it"),
         (_in_a_loop, "app.run() would block the event loop it is called on: write `async with app.worker():`"),
         (_with_hold, "app.leases.hold(…) is a block: write `async with app.leases.hold(…) as lease:`"),
