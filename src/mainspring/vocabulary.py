@@ -335,6 +335,7 @@ _COMMANDS = {
     "run start work consume serve": "write `mainspring worker MODULE:APP`",
     "flower web ui monitor admin": "write `mainspring dashboard MODULE:APP`",
     "status inspect ping check": "write `mainspring health`, `mainspring top` or `mainspring doctor`",
+    "metrics stats prometheus": "write `mainspring top`, or read /metrics of `mainspring worker --probe HOST:PORT`",
     "send enqueue push call emit": "write `mainspring publish TOPIC JSON`",
     "jobs tasks queue queues": "write `mainspring messages list` or `mainspring groups list`",
     "failed dlq retry": "write `mainspring dead list`, then `mainspring dead revive`",

@@ -125,6 +125,7 @@ def test_an_app_in_the_table_of_an_app_is_reported(shell: Shell) -> None:
         (["worker", "shop:app", "-B"], "leave it out: every worker runs the schedules"),
         (["beat"], "there is no command 'beat': `mainspring worker MODULE:APP` runs the schedules too"),
         (["run", "shop:app"], "there is no command 'run': write `mainspring worker MODULE:APP`"),
+        (["metrics"], "write `mainspring top`, or read /metrics of `mainspring worker --probe HOST:PORT`"),
         (["flower"], "write `mainspring dashboard MODULE:APP`"),
         (["purge"], "write `mainspring prune`"),
         (["publish", "orders.placed", "--countdown", "10"], "there is no option --countdown: write --delay 10s"),
