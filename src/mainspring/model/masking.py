@@ -31,7 +31,7 @@ class Masking(ABC):
     """Masks values by the names of their fields."""
 
     mask: str
-    hides_anything = True
+    hides_anything: bool = True
 
     @abstractmethod
     def hides(self, name: str) -> bool:
@@ -101,7 +101,7 @@ class Masking(ABC):
 class Secrets(Masking):
     """Masks fields with secret names, as errors and logs do."""
 
-    mask = "…"
+    mask: str = "…"
 
     def hides(self, name: str) -> bool:
         """Return whether a field of this name is secret."""

@@ -50,13 +50,13 @@ _SEPARATORS = re.compile(r"[^a-z0-9*]")
 class Redaction(Masking):
     """Masks values by the names of their fields, in payloads, headers and text, before they are sent."""
 
-    mask = MASK
+    mask: str = MASK
 
     def __init__(self, names: Iterable[str] = REDACTED) -> None:
         if isinstance(names, str):
             raise BadOption(f"redact={names!r} is one name: write a list of names, as in [*REDACTED, {names!r}]")
         self._names = tuple(names)
-        self.hides_anything = bool(self._names)
+        self.hides_anything: bool = bool(self._names)
         plain = {_plain(each) for each in self._names}
         if any(not each.strip("*") for each in plain):
             raise BadOption("redact= has an empty name: write names of fields, such as 'iban' or '*email*'")
