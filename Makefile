@@ -9,7 +9,7 @@ INSIDE := PATH="$(CURDIR)/$(BIN):$$PATH"
 PACKAGES := $(VENV)/packages.stamp
 READY := $(VENV)/ready.stamp
 
-WORKERS ?= 4
+WORKERS ?= 5
 ARGS ?=
 CODE := $(wildcard src tests benchmarks examples mutants)
 DEBIAN_PACKAGES := pgbouncer chromium

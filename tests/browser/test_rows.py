@@ -79,7 +79,8 @@ def test_no_row_is_lost_between_the_live_page_and_the_older_ones(sites: Sites, v
     site.do(put_off(site.app, *range(70)))
     page = visit(site, "/messages?state=scheduled&group=one")
     expect(page.locator("tbody tr")).to_have_count(50)
-    page.get_by_role("button", name="More", exact=True).dblclick()
+    # Both at once: after an answer, the second would meet the row that stands there by then.
+    page.get_by_role("button", name="More", exact=True).evaluate("more => { more.click(); more.click(); }")
     expect(page.locator("tbody tr")).to_have_count(70)
 
     site.do(put_off(site.app, *range(70, 80)))
