@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -187,3 +188,26 @@ async def test_one_made_at_run_time_is_never_retired(scene: Scene) -> None:
     await _rounds(scene, _LONG, scene.node())
 
     assert (await scene.row("by.hand")).retired_at is None
+
+
+async def test_what_returns_during_a_reconcile_is_reconciled_in_the_next_turn(scene: Scene) -> None:
+    node = scene.node(report=HOURLY)
+    await node.round()
+    timetable, reads = node.storage.timetable, 0
+
+    class Interrupted:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(timetable, name)
+
+        async def read(self, **which: Any) -> Any:
+            nonlocal reads
+            reads += 1
+            if reads == 1:
+                node.scheduler.reconcile_soon(["report"])
+            return await timetable.read(**which)
+
+    node.scheduler._timetable = Interrupted()  # type: ignore[assignment]
+    node.scheduler.reconcile_soon([])
+    for expected in (1, 2, 2):
+        await node.turn()
+        assert reads == expected

@@ -343,8 +343,6 @@ class Retiring(Service):
                 name,
                 app,
             )
-        for name in found.returned:
-            _scheduler_logger.warning("%s: no longer retired, since this worker of %s has it in its code", name, app)
         if found.returned:
             self._on_return(found.returned)
 

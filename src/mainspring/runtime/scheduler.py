@@ -117,9 +117,12 @@ class Scheduler(Service):
         """Bring the rows in line with the code, if it is time."""
         now = self._clock.monotonic()
         if now >= self._reconcile_at:
+            returned = self._returned
             self._is_reconciled = await reconcile(
-                self._timetable, self._scheduling, self._log_problem, self._returned, waits=waits
+                self._timetable, self._scheduling, self._log_problem, returned, waits=waits
             )
+            if self._returned is not returned:
+                return  # more have returned since: they are reconciled in the next turn
             if self._is_reconciled:
                 self._returned = frozenset()
             self._reconcile_at = now + (_RECONCILE_EVERY if self._is_reconciled else _LOCKED_POLL)

@@ -61,7 +61,14 @@ async def reconcile(
     known = {row.name: row for row in sheet.schedules}
     names = sorted({*known, *declared})
     changed = [name for name in names if rewrite(name, known.get(name), sheet.now) is not known.get(name)]
-    return not changed or None not in await timetable.rewrite(changed, rewrite, waits=waits)
+    if not changed:
+        return True
+    rows = await timetable.rewrite(changed, rewrite, waits=waits)
+    for row in filter(None, rows):
+        before = known.get(row.name)
+        if before is not None and before.retired_at is not None and row.retired_at is None:
+            _logger.warning("%s: no longer retired, since this worker of %s has it in its code", row.name, app)
+    return None not in rows
 
 
 def reconciled(
