@@ -35,7 +35,7 @@ class ClaimState:
 
     delivery: Delivery
     owner: str
-    """Its holder in the database: unique to the process that claimed it (``model.holder``)."""
+    """Its holder in the database: unique to the process that claimed it (``model.worker.holder``)."""
     home: object
     """Shared by all queues of its app: identifies items of another app."""
     received: float

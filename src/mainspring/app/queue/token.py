@@ -56,7 +56,7 @@ class Token(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 
 def proof(holder: str, claim: Claim) -> str:
-    """Return the digest of a claim and its holder, which is too random to be guessed (``model.holder``)."""
+    """Return the digest of a claim and its holder, which is too random to be guessed (``model.worker.holder``)."""
     return hashlib.sha256(f"{holder}\n{claim.id}\n{claim.epoch}\n{claim.message_id}".encode()).hexdigest()[:32]
 
 

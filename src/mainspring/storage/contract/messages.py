@@ -72,8 +72,8 @@ class Mailbox(Protocol):
     async def claim(self, wants: Sequence[ClaimRequest], owner: str, hold: timedelta) -> list[Delivery]:
         """Claim due, unheld deliveries, up to the limit of each request, for ``hold``.
 
-        ``owner`` is unique to one start of one process (``model.holder``), here and in every other claim. Every write
-        under a claim names it again.
+        ``owner`` is unique to one start of one process (``model.worker.holder``), here and in every other claim. Every
+        write under a claim names it again.
 
         Within a group: its scans in the order given, within a scan by (due_at, seq). Rows due before a scan's
         ``since`` are not claimed. No two callers ever hold the same delivery; rows that another caller is claiming are

@@ -97,7 +97,8 @@ WHERE name IN (SELECT n.value FROM EACH($1::text[], n))
 -- $1 app, $2 version, $3 schedules: what a process declares; $4 worker, $5 its start; $6 how often that is recorded, $7 after
 -- how long a silent process counts no more, $8 how often a schedule is confirmed, $9 for how long a release that lists no
 -- schedules is trusted, $10 now. Rows of: whether all of it is recorded, the name of a schedule of the app's code that differs,
--- and how: no live process has it any more, or else this one has it and it is retired, by no newer version that is live. One row without a name where none does.
+-- and how: no live process has it any more, or else this one has it and it is retired, by no newer version that is live.
+-- One row without a name where none does.
 -- What an API call has made, or a newer version declared, is not this process's to retire (invariant 13).
 SELECT
     EXISTS (

@@ -34,6 +34,7 @@ passed_over AS MATERIALIZED (
           AND coalesce(f.times, 0) < greatest(m.copies, 1)
               - (SELECT count(*) FROM mainspring.delivery AS d WHERE d.message_id = m.id)
               - (SELECT count(*) FROM mainspring.dead AS d WHERE d.message_id = m.id)
+              - (SELECT count(*) FROM mainspring.run AS r WHERE r.message_id = m.id AND r.status = 'cancelled')
           AND EXISTS (SELECT FROM mainspring.ended AS e WHERE e.at >= m.published_at OFFSET SHARE())
     ) AS any
 )

@@ -41,8 +41,9 @@ SET held_by = ?2, due_at = ?3, claimed_at = ?4, epoch = epoch + 1, attempt = att
 WHERE seq = ?1
 
 -- name: reap_lost
--- ?1 seq, ?2 now, ?3 hold, ?4 what became of it. A claim that has lapsed leaves a run, since its holder writes none. A release that does not store
--- when it claimed has done so before its last heartbeat. The holder is written as model.worker shows it.
+-- ?1 seq, ?2 now, ?3 hold, ?4 what became of it. A claim that has lapsed leaves a run, since its holder writes none. A
+-- release that does not store when it claimed has done so before its last heartbeat. The holder is written as model.worker
+-- shows it.
 INSERT INTO mainspring_run (
     message_id, group_name, topic, attempt, status, started_at, finished_at, node, error, schedule, source, scheduled_for
 )

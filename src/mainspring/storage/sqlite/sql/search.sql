@@ -32,6 +32,7 @@ passed_over(any) AS MATERIALIZED (
           AND coalesce(found.times, 0) < max(messages.copies, 1)
               - (SELECT count(*) FROM mainspring_delivery AS d WHERE d.message_id = messages.id)
               - (SELECT count(*) FROM mainspring_dead AS d WHERE d.message_id = messages.id)
+              - (SELECT count(*) FROM mainspring_run AS r WHERE r.message_id = messages.id AND r.status = 'cancelled')
           AND EXISTS (SELECT 1 FROM mainspring_ended AS e WHERE e.at >= messages.published_at LIMIT 1 OFFSET SHARE())
     )
 )
