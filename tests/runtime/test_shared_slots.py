@@ -14,7 +14,8 @@ import pytest
 
 from mainspring.model.limits import Limits
 from mainspring.model.message import ALL_LEVELS, ClaimRequest, Delivery, Draft
-from mainspring.runtime.handler import Batching, Run
+from mainspring.runtime.batch import Batch
+from mainspring.runtime.handler import Batching, Handler, Run
 from mainspring.runtime.worker import Worker
 from mainspring.timing.backoff import intervals
 from tests.runtime.stage import CLAIM_TIME, MILLISECOND, Stage
@@ -228,6 +229,65 @@ async def test_a_run_that_was_asked_for_here_and_now_needs_no_slot(stage: Stage)
         await stage.until(lambda: groups(stage.calls) == ["slow", "wanted"])
         release.set()
         await stage.until(stage.empty)
+
+
+class Batches:
+    """Handlers of batches of four that linger for an hour, and how many messages each call had."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.sizes: list[int] = []
+
+    def handler(self, group: str) -> Handler:
+        return self.stage.handler(self._handle, group=group, batching=Batching(4, HOUR.total_seconds()))
+
+    async def _handle(self, _: Delivery, run: Run) -> None:
+        assert isinstance(run, Batch)
+        self.sizes.append(len(run.runs))
+
+
+async def test_batches_that_have_all_slots_do_not_linger(stage: Stage) -> None:
+    batches = Batches(stage)
+    await stage.declare("one", "two", "plain")
+    await publish(stage, "one", 20)
+    await publish(stage, "two", 20)
+    handlers = [batches.handler("one"), batches.handler("two"), stage.handler(nothing, group="plain")]
+
+    async with stage.worker(*handlers, concurrency=4):
+        # The last may linger: they leave a slot free.
+        await stage.until(lambda: sum(batches.sizes) > 40 - 4, patience=15)
+        await publish(stage, "plain", 1)
+        await stage.until(lambda: "plain" in groups(stage.calls), patience=15)
+
+
+async def test_a_batch_as_large_as_the_cap_does_not_wait_for_the_run_of_another_consumer(stage: Stage) -> None:
+    batches, release = Batches(stage), asyncio.Event()
+
+    async def hold(_: Delivery, __: Run) -> None:
+        await release.wait()
+
+    await stage.declare("slow", "batch")
+    await publish(stage, "slow", 1)
+    async with stage.worker(stage.handler(hold, group="slow"), batches.handler("batch"), concurrency=4):
+        await stage.until(lambda: groups(stage.calls) == ["slow"])
+        await publish(stage, "batch", 4)
+        await stage.until(lambda: batches.sizes[:1] == [3], patience=15)
+        release.set()
+
+
+async def test_a_batch_lingers_while_a_slot_is_free_and_runs_once_none_was(stage: Stage) -> None:
+    batches = Batches(stage)
+    await stage.declare("batch", "brief")
+    async with stage.worker(batches.handler("batch"), stage.handler(nothing, group="brief"), concurrency=4) as worker:
+        await publish(stage, "batch", 3)
+        worker.wake()
+        waiting = worker._by_group["batch"]
+        await stage.until(lambda: waiting.begun == 3 and worker.progress()["fetcher"].idle_for > 0.02)
+        assert batches.sizes == []
+        # It takes the last slot, and has ended before a coroutine can take the batch.
+        await publish(stage, "brief", 1)
+        worker.wake()
+        await stage.until(lambda: batches.sizes == [3], patience=15)
 
 
 async def test_a_thread_that_cannot_be_stopped_keeps_its_slot(stage: Stage) -> None:

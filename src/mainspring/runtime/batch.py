@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import repeat
+from math import inf
 from typing import Any, cast
 
 from mainspring.model.errors import ClaimLost, Unreadable
@@ -45,7 +46,7 @@ class Batch(Run):
     __slots__ = ("runs", "taken", "unread")
 
     def __init__(self, runs: Sequence[Run], handler: Handler) -> None:
-        super().__init__(runs[0].delivery, handler, held_until=float("inf"), owner=runs[0].owner)
+        super().__init__(runs[0].delivery, handler, held_until=inf, owner=runs[0].owner)
         self.runs: Sequence[Run] = runs
         self.taken: Sequence[Run] = runs
         self.unread: dict[Run, Exception] = {}
@@ -159,9 +160,9 @@ Judged = tuple[Run, Verdict | None]
 class BatchExecutor(Executor):
     """The executor of one batch consumer: at most ``concurrency`` batches at a time.
 
-    A batch is taken when it is full, or when its first message has waited for *linger*. Slots are counted in messages,
-    so the number in hand is bounded as for any other consumer. Deliveries that need not run or cannot be read are
-    judged individually, and a suspect runs alone (invariant 15).
+    A batch is taken when it is full, when its first message has waited for *linger*, or when no shared slot is free.
+    Slots are counted in messages, so the number in hand is bounded as for any other consumer. Deliveries that need not
+    run or cannot be read are judged individually, and a suspect runs alone (invariant 15).
     """
 
     def __init__(self, handler: Handler, shared: ExecutorContext) -> None:
@@ -172,7 +173,7 @@ class BatchExecutor(Executor):
         self.slots: int = handler.concurrency * self._size
         self._stopping = False
         self._arrived: deque[float] = deque()
-        """When each delivery in the queue arrived."""
+        """When each delivery in the queue arrived; minus infinity if it lingers no longer."""
         self._linger_timer: Timer | None = None
         self._batches: dict[Run, Batch] = {}
         self._reported: tuple[BaseException, verdicts.Reported] | None = None
@@ -190,6 +191,11 @@ class BatchExecutor(Executor):
             self._hand_back()  # claimed while the breaker opened
         else:
             self._wake_ready()
+
+    def run_waiting(self) -> None:
+        """Run what waits for its batch to fill, even if a slot is free again by the time a coroutine takes it."""
+        self._arrived = deque(repeat(-inf, len(self._queue)))
+        self._wake_ready()
 
     def release_waiting(self) -> None:
         """Release what has not started, because the worker stops: from now on nothing waits for a batch to fill."""

@@ -148,6 +148,9 @@ class Executor:
         self.unsettled -= 1
         self._freed(self.group)
 
+    def run_waiting(self) -> None:
+        """Run what waits for more to come, as a batch does: here nothing waits."""
+
     def release_waiting(self) -> None:
         """Release what has not started: no attempt is counted (Q6)."""
         while self._queue:

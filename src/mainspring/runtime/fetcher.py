@@ -328,3 +328,5 @@ class Fetcher(Service):
         executor.put([run for run in runs if self._in_hand.take(run)])
         if self._stopping:
             executor.release_waiting()
+        if self._slots is not None:
+            self._slots.filled()

@@ -47,9 +47,13 @@ class SharedSlots:
 
         As for one consumer, a verdict on its way occupies no slot, but the number in hand never exceeds twice the cap.
         """
-        begun = self._asked + sum(each.begun for each in self._executors)
+        begun = self._asked + self._begun
         unsettled = sum(each.unsettled for each in self._executors)
         return min(self.most - begun, 2 * self.most - begun - unsettled)
+
+    @property
+    def _begun(self) -> int:
+        return sum(each.begun for each in self._executors)
 
     def share(self, wanted: Mapping[str, int], patient: Collection[str], wake: Callable[[], None]) -> dict[str, int]:
         """Return how many slots each group of one fetcher gets; they are taken until ``give_back``.
@@ -107,6 +111,15 @@ class SharedSlots:
         """Return the slots of a claim; the deliveries that it found have theirs by now."""
         self._asked -= count
         self.freed()
+
+    def filled(self) -> None:
+        """Let no batch linger if deliveries have every slot: what it waits for could not be claimed.
+
+        Claims on their way do not count: they may find nothing.
+        """
+        if self._begun >= self.most:
+            for each in self._executors:
+                each.run_waiting()
 
     def freed(self) -> None:
         """Wake the group whose turn it is, if a slot is free; and those before it that did not come."""
