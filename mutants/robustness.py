@@ -266,6 +266,22 @@ _SUSPECTS = [
         caught_by=f"{SUSPECTS}::test_a_suspect_on_probation_is_the_only_one_of_its_group_and_no_other_group_waits_for_it",
     ),
     Mutant(
+        "a suspect that another process settled blocks the process that claimed it until it would have lapsed",
+        file="app/queue/queue.py",
+        was="            if found is None or found.owner != each.owner:\n",
+        becomes="            if found is not None and found.owner != each.owner:\n",
+        caught_by="tests/unit/app/test_queue_tokens.py"
+        "::test_a_suspect_that_another_process_settled_lets_the_next_one_come_after_a_second",
+    ),
+    Mutant(
+        "suspects in hand are looked up at every reap",
+        file="app/consume/queue_registry.py",
+        was="each.checked + _CHECK_EVERY <= now < each.lapses",
+        becomes="now < each.lapses",
+        caught_by="tests/unit/app/test_queue_tokens.py"
+        "::test_a_suspect_that_another_process_settled_lets_the_next_one_come_after_a_second",
+    ),
+    Mutant(
         "one that has cost a process runs beside other suspects",
         file="runtime/claims_in_hand.py",
         was="    if suspect.deaths > 0:\n        return FOREVER\n",

@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from mainspring import Mainspring, Queue, errors
+from mainspring import Item, Mainspring, Queue, errors
 from tests.faults.nursery import nursery
 
 Place = tuple[str, str]
@@ -101,6 +101,29 @@ async def test_of_two_that_settle_one_claim_at_once_one_does(
                 assert [view.state for view in await app.messages.list()] == ["scheduled"]
                 await app.cancel(item.message_id)
             assert await app.messages.list() == []
+
+
+async def test_a_suspect_that_another_process_settled_keeps_no_lapsed_suspect_waiting(
+    app: Mainspring, queue: Queue[Any], opened: Callable[[], Mainspring]
+) -> None:
+    await app.publish_many(("orders.placed", number) for number in range(2))
+    await queue.claim(hold="1ms")
+    async with opened() as other:
+        theirs = other.queue("billing", "orders.*")
+        first = await reaped(queue, hold="1d")
+        second = await reaped(theirs, hold="1ms")  # it lapses at once: a suspect whose holder died
+
+        await theirs.ack(await theirs.item(first.token))
+
+        assert (await reaped(queue)).message_id == second.message_id
+
+
+async def reaped(queue: Queue[Any], **hold: str) -> Item[Any]:
+    """The next suspect: a claim may have to lapse, and another suspect to run for its first second."""
+    async with asyncio.timeout(20):
+        while (item := await queue.reap(**hold)) is None:
+            await asyncio.sleep(0.01)
+    return item
 
 
 async def test_an_item_that_was_read_back_is_settled_in_a_transaction_on_postgresql(

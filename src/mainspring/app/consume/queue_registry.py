@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from mainspring.app.queue.options import QueueSettings
 
 
+_CHECK_EVERY = 1.0
+"""Seconds between two checks whether a suspect in hand is still held."""
+
+
 class QueueRegistry:
     """The groups that are queues. A group belongs to exactly one consumer, and a queue is one."""
 
@@ -69,8 +73,20 @@ class QueueRegistry:
 
     def suspect(self, held: ClaimState, now: float) -> None:
         """Add the claim of a suspect, reaped here or read from a token."""
+        held.checked = now
         with self._lock:
             self._suspects = [*(each for each in self._suspects if now < each.lapses), held]
+
+    def unchecked(self, now: float) -> list[ClaimState]:
+        """Return the suspects in hand that were not checked in the last second, and count them as checked.
+
+        Another process may have settled them by their tokens.
+        """
+        with self._lock:
+            unchecked = [each for each in self._suspects if each.checked + _CHECK_EVERY <= now < each.lapses]
+            for each in unchecked:
+                each.checked = now
+        return unchecked
 
     def let_go(self, answered: Collection[ClaimState]) -> None:
         """Forget settled claims: each under whichever item of it, claimed or read from a token."""

@@ -46,6 +46,8 @@ class ClaimState:
     """The call that settled it, once the database confirmed it; not set in a caller's transaction."""
     unconfirmed: bool = False
     """Whether a settle was sent and its result lost: it may have been written."""
+    checked: float = 0.0
+    """When a suspect was last known to be held, by the monotonic clock."""
 
     @property
     def fence(self) -> tuple[Claim, str]:

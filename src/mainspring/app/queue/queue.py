@@ -258,6 +258,10 @@ class Queue(Renamed, Generic[T]):
 
     async def _reaped(self, opened: OpenQueues, owner: str, hold: timedelta) -> list[Item[T]]:
         group, queues = self._settings.group, self._runtime.queues
+        for each in queues.unchecked(self._clock.monotonic()):
+            found = await opened.storage.ledger.held(each.delivery.claim)
+            if found is None or found.owner != each.owner:
+                queues.let_go([each])
         while True:
             now = self._clock.monotonic()
             with queues.reaping(group, now) as may_reap:
