@@ -78,8 +78,29 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "an only_if that hangs is called again and again, each time in another thread",
         file="runtime/schedules/conditions.py",
-        was="        if running is not None and not running.done():\n",
-        becomes="        if running is None and name is None:\n",
+        was="        if call is not None and call.answer.done():\n",
+        becomes="        if call is not None:\n",
+        caught_by="tests/runtime/test_conditions.py",
+    ),
+    Mutant(
+        "conditions that hang stop the other schedules of their node one after another",
+        file="runtime/schedules/conditions.py",
+        was="        limit = asyncio.timeout_at(ends)\n",
+        becomes="        limit = asyncio.timeout_at(ends + PATIENCE * 10)\n",
+        caught_by="tests/runtime/test_conditions.py",
+    ),
+    Mutant(
+        "a condition that began late does not have its five seconds",
+        file="runtime/schedules/conditions.py",
+        was="            if late and ends > until:\n",
+        becomes="            if late and ends == FOREVER:\n",
+        caught_by="tests/runtime/test_conditions.py",
+    ),
+    Mutant(
+        "a schedule whose condition hangs is left for less than a minute",
+        file="runtime/scheduler.py",
+        was="self._left)\n            now = self._clock.monotonic()\n",
+        becomes="self._left)\n",
         caught_by="tests/runtime/test_conditions.py",
     ),
     Mutant(

@@ -176,10 +176,79 @@ async def test_plain_functions_that_hang_take_no_thread_from_others_and_are_not_
 
     hanging.set()
     for each in firing.scheduler._conditions._running.values():  # nothing else tells that a thread is done
-        await asyncio.wait([each])
+        await asyncio.wait([each.answer])
     scene.clock.advance(HOUR)
     await firing.turn()
     assert (await scene.row(names[0])).fired == 1
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+async def test_all_conditions_that_are_asked_together_have_the_time_of_one(
+    scene: Scene, kind: str, hanging: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditions, "PATIENCE", 0.2)
+    monkeypatch.setattr(conditions, "_AT_ONCE", 2)
+
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    names = [f"stuck {number}" for number in range(20)]
+    firing = asking(scene, **dict.fromkeys(names, never if kind == "async" else lambda: hanging.wait(60)))
+    await firing.turn()
+    scene.clock.advance(HOUR)
+
+    began = asyncio.get_running_loop().time()
+    await firing.turn()
+
+    assert asyncio.get_running_loop().time() - began < 5 * conditions.PATIENCE
+    assert len(firing.scheduler._left) == (20 if kind == "async" else 2)  # the others were not called
+
+
+async def test_a_condition_that_began_late_has_its_own_time_and_is_called_once(
+    scene: Scene, hanging: threading.Event, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditions, "PATIENCE", 0.4)
+    monkeypatch.setattr(conditions, "_AT_ONCE", 1)
+    begun: list[str] = []
+
+    def first() -> bool:
+        begun.append("first")
+        hanging.wait(0.3)
+        return True
+
+    def second() -> bool:
+        begun.append("second")
+        hanging.wait(0.3)
+        return True
+
+    firing = asking(scene, first=first, second=second)
+    await firing.turn()
+    scene.clock.advance(HOUR)
+    await firing.turn()
+    fired = sorted([(await scene.row("first")).fired, (await scene.row("second")).fired])
+    await firing.turn()
+
+    assert fired == [0, 1]
+    assert [(await scene.row(name)).fired for name in ("first", "second")] == [1, 1]
+    assert sorted(begun) == ["first", "second"]
+    assert "has not returned" not in caplog.text
+
+
+async def test_the_minute_begins_when_the_condition_has_not_answered(scene: Scene) -> None:
+    asked: list[int] = []
+
+    async def slow() -> bool:
+        asked.append(1)
+        scene.clock.advance(2 * MINUTE)
+        raise RuntimeError("no idea")
+
+    firing = node(scene, slow)
+    await firing.turn()
+    scene.clock.advance(HOUR)
+    await firing.turn()
+    await firing.turn()
+
+    assert asked == [1]
 
 
 async def test_a_timeout_of_its_own_is_reported_as_what_it_is(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:

@@ -135,6 +135,7 @@ class Scheduler(Service):
         if self._conditions:
             # Before the tick, which locks rows: a user's function may take its time.
             unknown = await self._conditions.ask(self._timetable, self._left)
+            now = self._clock.monotonic()
             self._left.update(dict.fromkeys(unknown, now + _LEAVE_FOR))
         tick = await self._advance()
         self._left.update(dict.fromkeys(tick.left, now + _LEAVE_FOR))
