@@ -207,18 +207,18 @@ async def test_all_conditions_that_are_asked_together_have_the_time_of_one(
 async def test_a_condition_that_began_late_has_its_own_time_and_is_called_once(
     scene: Scene, hanging: threading.Event, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conditions, "PATIENCE", 0.4)
+    monkeypatch.setattr(conditions, "PATIENCE", 2.0)
     monkeypatch.setattr(conditions, "_AT_ONCE", 1)
     begun: list[str] = []
 
     def first() -> bool:
         begun.append("first")
-        hanging.wait(0.3)
+        hanging.wait(1.2)
         return True
 
     def second() -> bool:
         begun.append("second")
-        hanging.wait(0.3)
+        hanging.wait(1.2)
         return True
 
     firing = asking(scene, first=first, second=second)
