@@ -288,4 +288,11 @@ MUTANTS: list[Mutant] = [
         becomes="        await waiter\n",
         caught_by=f"{_CREW}::test_work_that_waits_is_done_by_as_many_coroutines_as_there_may_be",
     ),
+    Mutant(
+        "batches linger in all slots of a worker",
+        file="runtime/fetcher.py",
+        was="            self._slots.filled()\n",
+        becomes="            pass\n",
+        caught_by="tests/runtime/test_shared_slots.py::test_batches_that_have_all_slots_do_not_linger",
+    ),
 ]

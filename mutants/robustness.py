@@ -380,13 +380,6 @@ _STOPPING = [
         caught_by="tests/runtime/test_batch_ends.py::test_stopping_hands_back_what_gathers_and_lets_what_runs_finish",
     ),
     Mutant(
-        "batches linger in all slots of a worker",
-        file="runtime/fetcher.py",
-        was="            self._slots.filled()\n",
-        becomes="            pass\n",
-        caught_by="tests/runtime/test_shared_slots.py::test_batches_that_have_all_slots_do_not_linger",
-    ),
-    Mutant(
         "what a claim brings after the stop has begun is run",
         file="runtime/fetcher.py",
         was="        if self._stopping:\n            executor.release_waiting()\n",
