@@ -21,7 +21,6 @@ from mainspring.app.names import check_headers
 from mainspring.app.options import length
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import BadOption
-from mainspring.model.fanout import slice_of
 from mainspring.model.message import Delivery, Draft, public, reserved
 from mainspring.model.verdict import Done
 from mainspring.runtime import verdicts
@@ -227,8 +226,12 @@ class CursorAdvance(Middleware):
     """
 
     def __init__(self, connection: Connection, transactions: Transactions) -> None:
+        # Imported here: an app without a fan-out imports nothing of it until it opens its database.
+        from mainspring.model.fanout import slice_of
+
         self._connection = connection
         self._transactions = transactions
+        self._slice_of = slice_of
 
     async def handling(self, ctx: Context, call_next: Next) -> object:
         """See ``Middleware.handling``."""
@@ -236,14 +239,14 @@ class CursorAdvance(Middleware):
         run = ctx._run  # noqa: SLF001 - no handler needs to know whether it is settled already
         if run.settled is not None or run.stop_reason in _FAILED or not isinstance(verdicts.of_result(result), Done):
             return result
-        if (which := slice_of(run.delivery)) is not None:
+        if (which := self._slice_of(run.delivery)) is not None:
             storage = await self._connection.storage("a slice of a fan-out")
             await storage.fanouts.advance(*which)
         return result
 
     def script(self, delivery: Delivery) -> Script[bool]:
         """Advance it in the handler's transaction, which is about to be settled."""
-        which = slice_of(delivery)
+        which = self._slice_of(delivery)
         if which is None:
             return False
         return (yield from self._transactions.operations.fanouts.advance.script(*which))

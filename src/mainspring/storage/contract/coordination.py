@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from mainspring.model.fanout import (
-    Batch,
-    Choose,
-    CursorKey,
-    CursorTally,
-    CursorView,
-    FanoutPolicy,
-    FanoutPolicyView,
-    SeekResult,
-)
 from mainspring.model.inbox import Admission, AdmitStatus, InboxFilter, InboxKey, InboxView, MarkStatus
 from mainspring.model.lease import Granted, LeaseView, Renewal, Renewed
 from mainspring.model.message import Published
 from mainspring.model.schedule import Decide, Note, Occurrence, Rewrite, Schedule, ScheduleTick, Standing, Timesheet
 from mainspring.model.worker import Declarer
+
+if TYPE_CHECKING:
+    from mainspring.model.fanout import (
+        Batch,
+        Choose,
+        CursorKey,
+        CursorTally,
+        CursorView,
+        FanoutPolicy,
+        FanoutPolicyView,
+        SeekResult,
+    )
 
 
 class Timetable(Protocol):
