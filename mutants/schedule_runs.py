@@ -181,4 +181,12 @@ MUTANTS: list[Mutant] = [
         becomes="        RUN_SOURCE({rows}),\n",
         caught_by="tests/contract/test_schedule_runs.py",
     ),
+    Mutant(
+        "a settle waits for a dead letter that an operator has locked",
+        file="storage/postgres/sql/verdicts.sql#settle",
+        was="        FOR UPDATE SKIP LOCKED\n    ) AS e",
+        becomes="        FOR UPDATE\n    ) AS e",
+        caught_by="tests/integration/postgres/test_strangers.py"
+        "::test_a_dead_letter_that_is_locked_is_replaced_when_the_next_one_dies",
+    ),
 ]

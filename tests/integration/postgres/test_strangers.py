@@ -24,7 +24,7 @@ from mainspring.model.worker import Declarer
 from mainspring.storage.enlisted.asyncpg import EnlistedAsyncpg
 from mainspring.storage.postgres import PostgresStorage
 from mainspring.storage.script import run_async
-from tests.contract import scheduling, test_fanouts
+from tests.contract import scheduling, test_fanouts, test_repeated_deaths
 from tests.contract.acting import NOON
 from tests.integration.postgres.acting import HOLD, TOPIC, Connection, blocked, claim, declare, draft, publish
 
@@ -89,6 +89,23 @@ async def test_every_other_verdict_is_written(
     assert again == Settled(gone=frozenset({first, third}), busy=frozenset({second}))
     assert (tally.groups[0].running, tally.groups[0].running + tally.groups[0].scheduled) == (1, left)
     assert after == Settled()
+
+
+async def test_a_dead_letter_that_is_locked_is_replaced_when_the_next_one_dies(
+    storage: PostgresStorage, locked: Lock
+) -> None:
+    storage.now = NOON
+    await declare(storage, "mailer")
+    hours = [test_repeated_deaths.due(hour) for hour in range(3)]
+    await test_repeated_deaths.die(storage, hours[0])
+
+    async with locked("dead", "message_id = $1", hours[0].id):
+        await test_repeated_deaths.die(storage, hours[1])
+        beside = await test_repeated_deaths.dead(storage, *hours[:2])
+    await test_repeated_deaths.die(storage, hours[2])
+
+    assert beside == [("dead", 0), ("dead", 0)]
+    assert await test_repeated_deaths.dead(storage, *hours) == [("dead", 2)]
 
 
 async def test_a_claim_that_lapsed_under_the_lock_is_reaped_by_nobody_and_settles_afterwards(
