@@ -81,6 +81,13 @@ def test_a_failure_is_shown_with_its_traceback_and_without_what_is_secret(site: 
     expect(page.locator("body")).not_to_contain_text("4000 1234")
 
 
+def test_a_command_in_the_text_of_a_check_is_set_as_a_command(site: Site, visit: Opening) -> None:
+    page = visit(site)
+
+    expect(page.get_by_role("alert").locator("code").first).to_have_text("mainspring dead causes")
+    expect(page.get_by_role("alert")).not_to_contain_text("`")
+
+
 def test_a_message_that_is_not_there_is_said_to_be_missing(site: Site, visit: Opening, told: list[str]) -> None:
     page = visit(site, "/messages/00000000-0000-7000-8000-000000000000")
 

@@ -167,6 +167,11 @@ export function facts(...pairs) {
   );
 }
 
+/** Text whose `quoted` parts are commands and names. */
+export function prose(text) {
+  return text.split("`").map((part, index) => (index % 2 ? h("code", null, part) : part));
+}
+
 /** An error message. */
 export function trouble(refusal) {
   return h("div", { class: "note grave", role: "alert" }, refusal.message);

@@ -3,7 +3,7 @@
 import { h, render } from "../view.js";
 import { capped, count, rate } from "../format.js";
 import { charts, tile, windows } from "../parts/measures.js";
-import { breakable, card, consumerLink, empty, failed, head, running, state, when } from "../parts/pieces.js";
+import { breakable, card, consumerLink, empty, failed, head, prose, running, state, when } from "../parts/pieces.js";
 import { href } from "../router.js";
 
 /** Shows the overview that the frame watches. */
@@ -41,7 +41,7 @@ function ills(found) {
     h(
       "ul",
       null,
-      worse.map((check) => h("li", { key: check.name }, h("b", null, check.name), ` – ${check.summary}`)),
+      worse.map((check) => h("li", { key: check.name }, h("b", null, check.name), " – ", prose(check.summary))),
     ),
   );
 }
@@ -187,7 +187,7 @@ function health(seen) {
     h(
       "li",
       { key: check.name },
-      h("div", { class: "grow" }, h("div", null, check.name), h("div", { class: "faint" }, check.summary)),
+      h("div", { class: "grow" }, h("div", null, check.name), h("div", { class: "faint" }, prose(check.summary))),
       state(check.status),
     ),
   );
