@@ -14,7 +14,7 @@ READY = "mainspring worker ready"
 
 
 def _served(project: Project, until: str, *arguments: str) -> list[str]:
-    """What a worker says until it has said this, and then while it stops."""
+    """What a worker says until it has said this and that it is ready, in either order, and then while it stops."""
     said: list[str] = []
     reading, writing = os.pipe()
     worker = project.start("django", "mainspring_worker", *arguments, output=writing)
@@ -24,7 +24,9 @@ def _served(project: Project, until: str, *arguments: str) -> list[str]:
     with os.fdopen(reading) as output:
         for line in output:
             said.append(line.strip())
-            if until in line:  # perhaps on one line with what the worker prints: a handler's thread prints too
+            # Perhaps on one line: a handler's thread prints too.
+            is_said = all(any(text in each for each in said) for text in (until, READY))
+            if is_said and (until in line or READY in line):
                 worker.send_signal(signal.SIGTERM)
     watchdog.cancel()
     assert worker.wait(60) == 0, said
