@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from mainspring.model.inbox import Admission, AdmitStatus, InboxFilter, InboxKey, InboxView, MarkStatus
 from mainspring.model.lease import Granted, LeaseView, Renewal, Renewed
-from mainspring.model.message import Published
+from mainspring.model.message import Draft, Published
 from mainspring.model.schedule import Decide, Note, Occurrence, Rewrite, Schedule, ScheduleTick, Standing, Timesheet
 from mainspring.model.worker import Declarer
 
@@ -117,6 +117,14 @@ class Inbox(Protocol):
 
         False: it was admitted again since, or an operator has released it, so the caller may not mark it any more. The
         same call again returns True again.
+        """
+        ...
+
+    async def receive(self, group: str, source: str, received: Mapping[str, Draft]) -> frozenset[str]:
+        """Store messages from outside, by the sender's ids, each with its mark as *done*: all or none.
+
+        Returns the ids of those that were stored. The others are repeats: they are marked already, and not as failed or
+        released. Of concurrent callers with the same id one stores it.
         """
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -40,6 +40,23 @@ class SqlInbox(SqlOperations):
         text = None if error is None else self._values.text(error)
         admitted = self._values.micros(admitted_at)
         return bool((yield self._sql("inbox_mark", *key, attempt, status, text, at, admitted)))
+
+    @operation("write")
+    def receive(self, group: str, source: str, received: Mapping[str, Draft]) -> Script[frozenset[str]]:
+        if not received:
+            return frozenset()
+        at = yield from self._turn_clock()
+        # Sorted: of two callers with the same ids one waits for the other, and never each for the other.
+        ids = self._values.texts(sorted(received))
+        rows = yield self._sql.opening("inbox_receive", group, source, ids, at)
+        new = frozenset(row[0] for row in rows)
+        if new:
+            yield from self._store([draft for id, draft in received.items() if id in new])
+        return new
+
+    @abstractmethod
+    def _store(self, drafts: Sequence[Draft]) -> Script[Published]:
+        """Publish."""
 
     @operation("read")
     def browse(self, filter: InboxFilter) -> Script[list[InboxView]]:

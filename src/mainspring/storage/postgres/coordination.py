@@ -84,6 +84,13 @@ class PostgresTimetable(SqlTimetable, PostgresOperations):
 class PostgresInbox(SqlInbox, PostgresOperations):
     """``Inbox`` on PostgreSQL: one statement admits a message, also among concurrent callers."""
 
+    def __init__(self, names: Names, gateway: Gateway, clock: Clocked) -> None:
+        super().__init__(names, gateway, clock)
+        self._mailbox = PostgresMailbox(names, gateway, clock)
+
+    def _store(self, drafts: Sequence[Draft]) -> Script[Published]:
+        return self._mailbox.publish.script(drafts)
+
     @operation("write")
     def admit(
         self, key: InboxKey, hash: bytes | None, status: AdmitStatus, retry_after: timedelta | None

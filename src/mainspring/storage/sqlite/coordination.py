@@ -119,6 +119,9 @@ class SqliteInbox(SqlInbox, SqliteOperations):
         yield sql("inbox_again", *key, status, at, hash)
         return admitted(key, status, known.attempts + 1, known.first_seen_at, instant(at))
 
+    def _store(self, drafts: Sequence[Draft]) -> Script[Published]:
+        return publish(self._sql, drafts)
+
     @operation("write")
     def release(self, key: InboxKey, by: str) -> Script[bool]:
         at = yield from self._sql.turn_clock()

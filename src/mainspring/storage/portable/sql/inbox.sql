@@ -67,3 +67,15 @@ WHERE message_id = $3
   AND attempts = $4
   AND (status = $5 OR (status = 'processing' AND coalesce(MICROS(changed_at) = $8::bigint, true)))
 RETURNING attempts
+
+-- name: inbox_receive
+-- $1 group, $2 source, $3 message ids, $4 now. Marks them as done; returns the ids that are new, failed or released: only they
+-- are stored.
+INSERT INTO mainspring.inbox AS i (first_seen_at, changed_at, attempts, status, message_id, source, group_name)
+SELECT NOW($4), NOW($4), 1, 'done', s.value, $2, $1
+FROM EACH($3::text[], s)
+WHERE true
+ON CONFLICT (message_id, source, group_name) DO UPDATE
+SET status = 'done', attempts = i.attempts + 1, changed_at = excluded.changed_at, error = NULL
+WHERE i.status = 'seen'
+RETURNING message_id
