@@ -28,6 +28,8 @@
     │   ├── SchemaMissing               ``mainspring migrate`` has not been run
     │   ├── SchemaDamaged               a table was dropped after its migration
     │   └── SchemaTooNew                the schema was changed by a newer, breaking release
+    ├── BrokerError                 an error of a broker
+    │   └── BrokerUnavailable           it is unreachable; retry
     └── Unmet (AssertionError)      a test within ``app.testing()`` did not see what it expected
         ├── UnexpectedDeadLetter        a message was given up
         ├── EndlessWork                 there was always more to run
@@ -250,6 +252,14 @@ class SchemaTooNew(StorageError):
             f"the database is at schema version {found}, and this release knows up to {known}; "
             "a migration between them is marked breaking: upgrade mainspring on this node"
         )
+
+
+class BrokerError(MainspringError):
+    """An error of a broker."""
+
+
+class BrokerUnavailable(BrokerError):
+    """The broker is unreachable. Retrying is right and safe."""
 
 
 class Unmet(MainspringError, AssertionError):

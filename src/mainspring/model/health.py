@@ -51,6 +51,7 @@ BuiltIn = Literal[
     "overrunning",
     "subscriptions",
     "leases",
+    "brokers",
 ]
 """The built-in checks, and the reading ``deliveries`` that some are made from."""
 
@@ -123,3 +124,5 @@ class HealthLimits:
     """Dead letters of the last hour."""
     dead: tuple[int, int | None] = (1_000, None)
     """Dead letters in all."""
+    broker_down: tuple[timedelta, timedelta] = (timedelta(seconds=30), timedelta(minutes=5))
+    """How long a worker here may be without its connection to a broker."""

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from mainspring.model.message import Claim, Keep
 
-FailureKind = Literal["error", "timeout", "unreadable", "poison"]
+FailureKind = Literal["error", "timeout", "unreadable", "poison", "rejected"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,167 @@
+"""What a broker must do: send batches with a result per message, receive, acknowledge, and report its state."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+
+from mainspring.model.redaction import redacted
+
+Addressing = str | Mapping[str, str] | Callable[[str], str]
+"""How a topic becomes an address of the broker: text with ``{topic}``, a mapping of topics, or a function."""
+
+
+class WireMessage(NamedTuple):
+    """A message in the form in which it is sent."""
+
+    id: str
+    topic: str
+    """The topic of the outbox: the adapter maps it to an exchange, topic, stream or subject."""
+    body: bytes
+    content_type: str
+    headers: Mapping[str, str]
+    key: str | None = None
+    """Messages of one key keep their order where the broker has partitions."""
+    correlation_id: str | None = None
+
+
+class SendResult(NamedTuple):
+    """What the broker did with one message.
+
+    *sent*: the broker has confirmed it. *later*: it may or may not have it, or cannot take it now: send it again.
+    *rejected*: it will never take it as it is, as when no queue is bound or it is too large.
+    """
+
+    status: Literal["sent", "later", "rejected"]
+    reason: str = ""
+
+
+SENT = SendResult("sent")
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message as it was received, not yet acknowledged."""
+
+    body: bytes
+    headers: Mapping[str, str | bytes]
+    """Values that are no text are left as bytes."""
+    content_type: str | None
+    address: str
+    """Where it was read: a queue, topic, stream or subject."""
+    coordinates: str
+    """What identifies it in the broker: for those that have no id of their own."""
+    message_id: str | None = None
+    """The id in a property of the protocol, where it has one."""
+    key: str | None = None
+    correlation_id: str | None = None
+    redelivered: bool = False
+    token: Any = field(default=None, compare=False, repr=False)
+    """What the adapter acknowledges it by."""
+
+
+class BrokerConnection(Protocol):
+    """One open connection, on one event loop. Several tasks may send at the same time, and one receives beside them."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is lost: the caller closes it and opens another."""
+        ...
+
+    async def send(self, messages: Sequence[WireMessage], within: float) -> list[SendResult]:
+        """Send all and wait for the confirms, at most ``within`` seconds. One result per message, in their order.
+
+        What is unknown is *later*, as after a lost connection or without a confirm in time: the connection then counts
+        as closed. One message never decides about another. Raises nothing that a message or the broker may cause.
+        """
+        ...
+
+    async def receive(self, limit: int, wait: float) -> list[Received]:
+        """Return up to ``limit`` messages; wait at most ``wait`` seconds for the first. Raises BrokerUnavailable.
+
+        Cancelling it loses nothing: what was received and not returned is redelivered at the latest when the
+        connection closes.
+        """
+        ...
+
+    async def ack(self, received: Sequence[Received]) -> None:
+        """Acknowledge: the broker forgets them. Raises BrokerUnavailable; they are then received again."""
+        ...
+
+    async def nack(self, received: Sequence[Received]) -> None:
+        """Return them: the broker delivers them again, here or elsewhere. Used only when a worker stops."""
+        ...
+
+    async def lag(self) -> int | None:
+        """Return how many messages wait in the broker for this source; None if that cannot be known."""
+        ...
+
+    async def check(self) -> list[str]:
+        """Return what is wrong with exchanges, queues, topics or streams: a sentence each, with what to change."""
+        ...
+
+    async def declare(self) -> list[str]:
+        """Make what is missing, and return what was made, as in "queue billing". Idempotent."""
+        ...
+
+    async def close(self) -> None:
+        """Close it. Never raises; returns within seconds even if the broker does not respond."""
+        ...
+
+
+class Broker(ABC):
+    """A broker as an application names it, and where messages go to or come from. Making one connects to nothing."""
+
+    kind: ClassVar[str]
+    """What it is called, as in "rabbitmq"."""
+    keeps_order: ClassVar[bool] = True
+    """Whether messages of one key are received in the order in which they were sent."""
+
+    declare: bool
+    """Whether a worker makes missing exchanges, queues, topics and streams when it starts."""
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """Its address, which may contain a password."""
+
+    @property
+    def prefix(self) -> str:
+        """What the names of CloudEvents headers begin with."""
+        return "ce-"
+
+    @property
+    def shown(self) -> str:
+        """Its address without a password."""
+        return redacted(self.url)
+
+    @property
+    @abstractmethod
+    def source(self) -> str:
+        """What is read, as in "rabbitmq:billing", for inbox marks: at most 190 characters. Empty: only sent to."""
+
+    @abstractmethod
+    def address(self, topic: str) -> str:
+        """Return where messages of this topic are sent, for people."""
+
+    @abstractmethod
+    async def connect(self) -> BrokerConnection:
+        """Open a connection. Raises BrokerUnavailable, or BadOption for what no attempt will mend."""
+
+
+def addressed(how: Addressing, topic: str) -> str:
+    """Return the address of a topic."""
+    if isinstance(how, str):
+        return how.replace("{topic}", topic)
+    return how[topic] if isinstance(how, Mapping) else how(topic)
+
+
+def bounded(text: str, limit: int, unwanted: str = "\n") -> str:
+    """Return the text; one that is longer, or has control or unwanted characters, cut and with its hash."""
+    if len(text) <= limit and unwanted not in text and text.isprintable():
+        return text
+    shown = "".join("?" if each == unwanted or not each.isprintable() else each for each in text[: limit - 17])
+    return f"{shown}-{hashlib.sha256(text.encode('utf-8', 'backslashreplace')).hexdigest()[:16]}"
