@@ -1,0 +1,94 @@
+"""The properties and headers of a message in AMQP: how they are written, and how they are read."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from aiormq import spec
+
+from mainspring.brokers.contract import Received, WireMessage
+
+if TYPE_CHECKING:
+    from mainspring.brokers.rabbitmq import RabbitMQ
+
+_PERSISTENT = 2
+_LONGEST_SHORT = 255
+"""Bytes of a property."""
+_LONGEST_HEADER_NAME = 128
+_PROPERTIES_ROOM = 1024
+"""Bytes for what shares a frame with the headers."""
+_COUNTED = ("x-delivery-count", "x-acquired-count", "x-death", "x-first-death-", "x-last-death-")
+"""Headers that the broker changes when it delivers again."""
+
+
+def written_message(message: WireMessage, broker: RabbitMQ, frame_max: int) -> dict[str, Any]:
+    """Return a message as the client publishes it. Raises ValueError for what AMQP cannot carry."""
+    size = sum(len(name) + len(value.encode()) + 6 for name, value in message.headers.items())
+    room = (frame_max or size + _PROPERTIES_ROOM) - _PROPERTIES_ROOM
+    if len(message.body) > broker.largest:
+        raise ValueError(f"its {len(message.body):,} bytes exceed the limit of {broker.largest:,} (largest=)")
+    if size > room:  # the broker would close the connection, and so decide about every other
+        raise ValueError(f"its headers have {size:,} bytes, and RabbitMQ takes {room:,}")
+    if any(len(name) > _LONGEST_HEADER_NAME for name in message.headers):  # the client would cut the name
+        raise ValueError(f"the name of a header has more than {_LONGEST_HEADER_NAME} characters")
+    correlation = message.correlation_id
+    if correlation is not None and len(correlation.encode()) > _LONGEST_SHORT:
+        correlation = None  # the property has no room for it: it is in the headers or the body
+    properties = spec.Basic.Properties(
+        message_id=message.id,
+        correlation_id=correlation,
+        content_type=message.content_type,
+        delivery_mode=_PERSISTENT,
+        headers=dict(message.headers),
+    )
+    return {
+        "body": message.body,
+        "exchange": broker.exchange,
+        "routing_key": broker.key(message.topic),
+        "properties": properties,
+        "mandatory": True,
+        "wait": False,
+    }
+
+
+def read_message(message: Any, queue: str) -> Received:
+    """Return a message as the client delivers it, from this queue."""
+    properties = message.header.properties
+    given = properties.headers or {}
+    place = f"{message.exchange}/{message.routing_key}"
+    kept = [(name, given[name]) for name in sorted(given) if not name.startswith(_COUNTED)]
+    parts = [place, properties.message_id, properties.correlation_id, properties.content_type, properties.timestamp]
+    hashed = repr([*parts, properties.message_type, properties.app_id, kept]).encode(errors="surrogatepass")
+    return Received(
+        message.body,
+        {name: _header(value) for name, value in given.items()},
+        properties.content_type,
+        queue,
+        f"{place[:160]}/{sha256(hashed + message.body).hexdigest()[:32]}",
+        properties.message_id or None,
+        correlation_id=properties.correlation_id or None,
+        redelivered=bool(message.redelivered),
+        token=message.delivery_tag,
+    )
+
+
+def _header(value: Any) -> str | bytes:
+    """Return text as it is, bytes as text where they are UTF-8, and other types as text, as in JSON."""
+    match value:
+        case str():
+            return value
+        case bytes() | bytearray():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return bytes(value)
+        case datetime():
+            return value.isoformat()
+        case Decimal():
+            return str(value)
+        case _:
+            return msgspec.json.encode(value).decode()
