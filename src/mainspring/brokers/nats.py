@@ -1,0 +1,176 @@
+"""NATS JetStream: messages are sent to subjects that a stream stores, and pulled from a durable consumer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import ClassVar
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
+
+from mainspring.brokers.contract import Addressing, Broker, BrokerConnection, WireMessage, addressed, bounded
+from mainspring.model.errors import BadOption, MissingExtra
+from mainspring.timing.duration import Duration, DurationError, duration
+
+SUBJECT = re.compile(r"(?!\$JS\.|\$SYS\.|_INBOX\.)[^\s.*>]+(?:\.[^\s.*>]+)*")
+"""What a message can be sent to."""
+_NAME = re.compile(r"[^\s.*>/\\]{1,255}")
+_PATTERN = re.compile(r"(?:\*|[^\s.*>]+|>\Z)(?:\.(?:\*|[^\s.*>]+|>\Z))*")
+_NO_TOKEN = re.compile(r"[^!#$&'*+\-.^_`|~0-9A-Za-z]")
+_UNSAFE = re.compile(r"\A +| +\Z|[^ -~]+|%")
+_ESCAPED = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Nats(Broker):
+    """NATS with JetStream: ``Nats("nats://localhost:4222", stream="ORDERS", durable="billing")``.
+
+    ``Nats-Msg-Id`` is the message's id and subject, as in ``7@orders.placed``. A stream takes one value once within its
+    ``duplicate_window``: a repeat is stored once, and what two routes send to two subjects of one stream is stored at
+    both. When received, ``@`` with the message's own subject is removed: a stream that transforms subjects leaves it.
+
+    Header names and values are written as in the HTTP binding of CloudEvents: ``%``, what is not printable ASCII and
+    blanks at the ends, in names all that is no character of a token, are UTF-8 bytes as ``%XX``. When received, ``%XX``
+    is read where that is valid UTF-8. Headers named ``Nats-…`` are the protocol's and are not received.
+    """
+
+    kind: ClassVar[str] = "nats"
+
+    servers: tuple[str, ...]
+    """Where servers of one cluster are; one of them is chosen."""
+    subject: Addressing
+    """The subject of a topic."""
+    stream: str | None
+    """The stream that is read, or declared."""
+    subjects: tuple[str, ...]
+    """What the stream takes, as in "orders.>"."""
+    durable: str | None
+    """The durable consumer that is read: all of its stream, unless it was made with a filter."""
+    ack_wait: timedelta
+    """After what time a declared durable delivers again what a lost worker has not acknowledged."""
+    declare: bool
+    """Whether a worker makes a missing stream, which keeps all that it gets, and a missing durable when it starts."""
+
+    def __init__(
+        self,
+        url: str | Sequence[str] = "nats://localhost:4222",
+        *,
+        subject: Addressing = "{topic}",
+        stream: str | None = None,
+        subjects: Sequence[str] = (),
+        durable: str | None = None,
+        ack_wait: Duration = "1m",
+        declare: bool = False,
+    ) -> None:
+        servers = (url,) if isinstance(url, str) else tuple(url)
+        _require(len({_user(each) for each in servers}) == 1, "url: pass one, or several with the same user")
+        for option, name in (("stream", stream), ("durable", durable)):
+            named = name is None or (isinstance(name, str) and _NAME.fullmatch(name))
+            _require(named, f"{option}={name!r}: a name has no blank and none of . * > / \\")
+        _require(stream or not (durable or subjects), "durable= and subjects= belong to a stream: pass stream= too")
+        fits = not isinstance(subjects, str) and all(_PATTERN.fullmatch(each) for each in subjects)
+        _require(fits, f"subjects={subjects!r}: pass a list of subjects, as in ['orders.>']")
+        for each in _fixed(subject.replace("{topic}", "topic") if isinstance(subject, str) else subject):
+            _require(SUBJECT.fullmatch(each), f"subject={each!r}: write words with dots between, and no wildcard")
+        try:
+            wait = duration(ack_wait, of="ack_wait")
+        except DurationError as error:
+            raise BadOption(f"Nats({error})") from None
+        _require(wait >= timedelta(milliseconds=1), f"ack_wait={ack_wait!r}: it must be at least 1ms")
+        self.__dict__.update(servers=servers, subject=subject, stream=stream, subjects=tuple(subjects))
+        self.__dict__.update(durable=durable, ack_wait=wait, declare=declare)
+
+    def __repr__(self) -> str:
+        return f"Nats({self.shown!r})"
+
+    @property
+    def url(self) -> str:
+        """Its addresses, which may contain a password."""
+        return ", ".join(self.servers)
+
+    @property
+    def shown(self) -> str:
+        """Its addresses, without user, password or token."""
+        return ", ".join(re.sub(r"//[^@/]*@", "//", each) for each in self.servers)
+
+    @property
+    def source(self) -> str:
+        """The durable that is read; what is long, with a hash."""
+        return "" if self.durable is None else bounded(f"nats:{self.stream}:{self.durable}", 190)
+
+    def address(self, topic: str) -> str:
+        """Return the subject of a topic."""
+        try:
+            return addressed(self.subject, topic)
+        except KeyError:
+            raise BadOption(f"Nats(subject=…) has no subject for topic {topic!r}") from None
+
+    async def connect(self) -> BrokerConnection:
+        """Connect."""
+        try:
+            from mainspring.brokers.nats_connection import connect
+        except ImportError:
+            raise MissingExtra("nats-py", "nats", "Nats(…)") from None
+        return await connect(self, _user(self.servers[0]), _fixed(self.subject))
+
+
+def _require(fits: object, text: str) -> None:
+    if not fits:
+        raise BadOption(f"Nats(…): {text}")
+
+
+def _fixed(subject: Addressing) -> tuple[str, ...]:
+    """Return the subjects that are known without a topic."""
+    if isinstance(subject, Mapping):
+        return tuple(subject.values())
+    return (subject,) if isinstance(subject, str) and "{topic}" not in subject else ()
+
+
+def _user(url: str) -> tuple[str | None, str | None]:
+    """Return the user and password of a URL; a user alone is a token. Raises BadOption."""
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in ("nats", "tls") and parts.hostname and parts.port != 0 and not parts.path.strip("/")
+    except (ValueError, TypeError, AttributeError):
+        fits = False
+    _require(fits, "url: write 'nats://user:password@host:4222', or tls:// in place of nats://")
+    return parts.username and unquote(parts.username), parts.password and unquote(parts.password)
+
+
+def written_headers(message: WireMessage, subject: str) -> dict[str, str]:
+    """Return the headers of a message to a subject, as they are sent."""
+    # The id is first: a server that meets its name in a value before it does not deduplicate.
+    found = {"Nats-Msg-Id": _encoded(f"{message.id}@{subject}"), "content-type": _encoded(message.content_type)}
+    for name, value in message.headers.items():
+        if name.lower() not in ("nats-msg-id", "content-type"):
+            found[_encoded(name, _NO_TOKEN)] = _encoded(value)
+    return found
+
+
+def read_headers(found: Mapping[str, str], subject: str) -> tuple[dict[str, str | bytes], str | None, str | None]:
+    """Return the headers of a message at a subject, its content type, and its id."""
+    headers: dict[str, str | bytes] = {}
+    special: dict[str, str] = {}
+    for name, value in found.items():
+        lower = name.lower()
+        if lower.startswith("nats-") or lower == "content-type":
+            special[lower] = _decoded(value)
+        else:
+            headers[_decoded(name)] = _decoded(value)
+    return headers, special.get("content-type"), special.get("nats-msg-id", "").removesuffix(f"@{subject}") or None
+
+
+def _encoded(text: str, unsafe: re.Pattern[str] = _UNSAFE) -> str:
+    return unsafe.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
+
+
+def _decoded(text: str) -> str:
+    return _ESCAPED.sub(_unescaped, text) if "%" in text else text
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    try:
+        return unquote_to_bytes(found[0]).decode()
+    except UnicodeDecodeError:
+        return found[0]
