@@ -12,7 +12,7 @@ READY := $(VENV)/ready.stamp
 WORKERS ?= 5
 ARGS ?=
 CODE := $(wildcard src tests benchmarks examples mutants)
-DEBIAN_PACKAGES := pgbouncer chromium
+DEBIAN_PACKAGES := pgbouncer chromium redis-server rabbitmq-server
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-quick coverage check mutants bench services lock clean
@@ -49,18 +49,20 @@ mutants: $(READY) ## break the rules that matter one by one: the tests must noti
 bench: $(READY) ## run the benchmarks
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-services: ## install the Debian packages that some tests use (root)
+services: $(READY) ## install the Debian packages that some tests use (root), and start the brokers
 	@for name in $(DEBIAN_PACKAGES); do \
 	  PATH="$$PATH:/usr/sbin" command -v $$name >/dev/null || missing="$$missing $$name"; \
 	done; \
-	if [ -z "$$missing" ]; then echo "services: all present ($(DEBIAN_PACKAGES))"; exit 0; fi; \
-	if ! command -v apt-get >/dev/null; then \
-	  echo "services: there is no apt-get here; install by your own means:$$missing" >&2; exit 1; fi; \
-	if [ "$$(id -u)" -ne 0 ]; then \
-	  echo "services: installing$$missing needs root: sudo make services" >&2; exit 1; fi; \
-	export DEBIAN_FRONTEND=noninteractive; \
-	apt-get install -qq -y --no-install-recommends $$missing >/dev/null \
-	  || { apt-get update -qq && apt-get install -qq -y --no-install-recommends $$missing >/dev/null; }
+	if [ -n "$$missing" ]; then \
+	  if ! command -v apt-get >/dev/null; then \
+	    echo "services: there is no apt-get here; install by your own means:$$missing" >&2; exit 1; fi; \
+	  if [ "$$(id -u)" -ne 0 ]; then \
+	    echo "services: installing$$missing needs root: sudo make services" >&2; exit 1; fi; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get install -qq -y --no-install-recommends $$missing >/dev/null \
+	    || { apt-get update -qq && apt-get install -qq -y --no-install-recommends $$missing >/dev/null; } || exit 1; \
+	fi
+	@$(BIN)/python tests/services/brokers.py
 
 lock: $(PACKAGES) ## resolve the dependencies again into requirements.lock
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --upgrade --quiet \

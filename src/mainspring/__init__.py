@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mainspring.app.admin.dead_letters import Revived
     from mainspring.app.admin.search import SearchPage
+    from mainspring.app.broker.brokers import BrokerCheck, BrokerDeclared, BrokerView
+    from mainspring.app.broker.route import RouteOptions
     from mainspring.app.config import AppOptions, Options
     from mainspring.app.consume.consumer import Consumed, Registrar, SyncConsumed
     from mainspring.app.consume.consumers import ConsumerOptions
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from mainspring.telemetry.logs import JsonLines
     from mainspring.testing.kit import Testing
     from mainspring.testing.records import DeadLetter, Pending, Ran, Sent
+    from mainspring.testing.relays import Relayed
     from mainspring.timing.backoff import NO_RETRY, RetryPolicy, exponential, intervals, proportional
     from mainspring.timing.breaker import Breaker, breaker
     from mainspring.timing.cron import Cron, CronError
@@ -71,6 +74,9 @@ __all__ = [
     "AuditView",
     "BatchContext",
     "Breaker",
+    "BrokerCheck",
+    "BrokerDeclared",
+    "BrokerView",
     "Bucket",
     "Bury",
     "Cancel",
@@ -142,6 +148,7 @@ __all__ = [
     "Receipt",
     "RecurringOptions",
     "Registrar",
+    "Relayed",
     "ReleasedClaims",
     "ReportErrors",
     "Resolver",
@@ -150,6 +157,7 @@ __all__ = [
     "RetryPolicy",
     "Revived",
     "Roster",
+    "RouteOptions",
     "RunTimes",
     "RunView",
     "ScheduleOptions",
@@ -185,6 +193,8 @@ __all__ = [
 _HOMES = {
     "mainspring.app.mainspring": ("Mainspring",),
     "mainspring.app.consume.signature": ("Consumer",),
+    "mainspring.app.broker.brokers": ("BrokerCheck", "BrokerDeclared", "BrokerView"),
+    "mainspring.app.broker.route": ("RouteOptions",),
     "mainspring.app.config": ("AppOptions", "Options"),
     "mainspring.app.consume.consumer": ("Consumed", "Registrar", "SyncConsumed"),
     "mainspring.app.consume.consumers": ("ConsumerOptions",),
@@ -233,6 +243,7 @@ _HOMES = {
     "mainspring.app.admin.search": ("SearchPage",),
     "mainspring.app.page": ("Page",),
     "mainspring.testing.records": ("DeadLetter", "Pending", "Ran", "Sent"),
+    "mainspring.testing.relays": ("Relayed",),
     "mainspring.telemetry.events": ("events",),
     "mainspring.telemetry.logs": ("JsonLines",),
     "mainspring.storage.codec": ("Codec", "JsonCodec", "MsgpackCodec"),

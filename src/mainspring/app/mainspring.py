@@ -7,7 +7,7 @@ import functools
 import weakref
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
@@ -53,6 +53,8 @@ from mainspring.timing.duration import Duration
 
 if TYPE_CHECKING:
     # Only a worker needs the runtime: a process that publishes starts without it.
+    from mainspring.app.broker.brokers import Brokers
+    from mainspring.app.broker.route import RouteOptions
     from mainspring.app.fanout.coordinator import Coordinator
     from mainspring.app.fanout.declaration import FanoutOptions, FanoutRegistrar
     from mainspring.app.fanout.fanouts import Fanouts
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from mainspring.app.schedule.schedules import Schedules
     from mainspring.app.schedule.timing import RhythmOption
     from mainspring.app.sync import Sync
+    from mainspring.brokers.contract import Broker
     from mainspring.runtime.worker import Worker
     from mainspring.testing.kit import Testing
 
@@ -117,7 +120,8 @@ class Mainspring(Renamed, AsyncOnly):
         self._metrics = Metrics(self._options.name, self._connection, weakref.ref(self))
         self._metrics.count(self._connection, self._back, self._transactions)
         declared = (self._catalogue, self._consumers, self._options, self._envelope, self._workers)
-        self._registry = Registry(*declared, lambda: self._publisher, self._advancing, lambda: self._coordinator)
+        advance = functools.partial(CursorAdvance, self._connection, self._transactions)
+        self._registry = Registry(*declared, lambda: self._publisher, advance, lambda: self._coordinator)
         background = Background(self._back)
         # The same app as the background loop sees it: its database is open on that loop.
         twin = object.__new__(type(self))
@@ -142,6 +146,10 @@ class Mainspring(Renamed, AsyncOnly):
         """The dead letters."""
         self.groups: Groups = Groups(connection, self._consumers)
         """The declared groups."""
+        self.joins: Joins = Joins(connection)
+        """The joins that are open."""
+        self.workers: Workers = Workers(connection)
+        """Workers: list and drain them."""
         self.stats: Stats = Stats(connection)
         """Deliveries counted by state, outcome and time; the roster."""
 
@@ -167,29 +175,39 @@ class Mainspring(Renamed, AsyncOnly):
         """Register what turns this version of a message type into the next one: a function from a dict to a dict."""
         return self._registry.upcaster(kind, version)
 
-    def consumer(self, *topics: str | type | Any, **options: Unpack[ConsumerOptions]) -> Registrar:
+    def consumer(
+        self, *topics: str | type | Any, source: Broker | None = None, **options: Unpack[ConsumerOptions]
+    ) -> Registrar:
         """Register a handler for topics, patterns (``orders.*``, ``orders.#``) and message types.
 
-        Without any, the topic is that of the type its payload is annotated with. The signature and the options are
-        checked here; the function stays callable as it was.
+        Without any, the topic is that of the type its payload is annotated with. With ``source`` a worker also reads
+        messages for it from a broker. The signature and the options are checked here; the function stays callable.
         """
-        return self._registry.consumer(topics, options)
+        return self._registry.consumer(topics, options, source)
 
     @with_rhythm
     def recurring(self, rhythm: RhythmOption, **options: Unpack[RecurringOptions]) -> Registrar:
-        """Register a handler that runs on a rhythm: a cron expression, or an interval, ``every("90s")``.
-
-        It is a consumer like any other, and its occurrences are messages. Everything is checked here.
-        """
+        """Register a consumer that runs on a rhythm: a cron expression, or an interval, ``every("90s")``."""
         return self._registry.recurring(rhythm, options)
 
     def fanout(self, topic: str, work_key: str | None = None, **options: Unpack[FanoutOptions]) -> FanoutRegistrar:
         """Register a planner: a function that yields the shards whose work is due on a rhythm, ``cron`` or ``every``.
 
-        It yields shards as text, or (shard, work) pairs where ``work_key`` is left out. Every shard that is due gets a
-        slice, a message; their consumer is registered by ``@planner.slices()``.
+        It yields text, or (shard, work) pairs without ``work_key``. Every shard that is due gets a slice, a message,
+        for the consumer that ``@planner.slices()`` registers.
         """
         return self._registry.fanouts.registrar(topic, work_key, options)
+
+    def route(self, *topics: str | type | Any, to: Broker, **options: Unpack[RouteOptions]) -> None:
+        """Send what is published on topics and patterns to a broker: a group whose deliveries it must confirm."""
+        self._registry.route(topics, to, options)
+
+    def intake(self, source: Broker, topics: Mapping[str, str] | None = None) -> None:
+        """Read messages from a broker and publish them here, each once.
+
+        ``topics`` maps addresses of the broker to topics [the CloudEvents type of each message is its topic].
+        """
+        self._registry.intake(source, topics)
 
     def include(self, module: ModuleType | str) -> list[str]:
         """Import a module, or a package with all its modules, so that its consumers register. Returns their names."""
@@ -202,10 +220,7 @@ class Mainspring(Renamed, AsyncOnly):
     def on(self, event: type[E], hook: Hook[E, R]) -> Hook[E, R]: ...
 
     def on(self, event: type[E], hook: Hook[E, R] | None = None) -> Hook[E, R] | Callable[[Hook[E, R]], Hook[E, R]]:
-        """Call the function, plain or async, with every event of this class that a worker of this process settles.
-
-        The classes are in ``mainspring.events``. What a hook raises is logged and changes nothing.
-        """
+        """Call the function, plain or async, with every event of this class (``mainspring.events``) in this process."""
         check_event(event)  # here, not where the function is given
         if hook is None:
             return lambda hook: subscribe(self._bus, event, hook)
@@ -252,9 +267,7 @@ class Mainspring(Renamed, AsyncOnly):
         await self._connection.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         """Close behind the last one inside."""
         await self._connection.close()
 
@@ -301,13 +314,6 @@ class Mainspring(Renamed, AsyncOnly):
         return Schedules(*using, recurrences, name, self._workers, self._chain.around_occurrences())
 
     @functools.cached_property
-    def workers(self) -> Workers:
-        """Workers: list and drain them."""
-        from mainspring.app.admin.workers import Workers
-
-        return Workers(self._connection)
-
-    @functools.cached_property
     def inbox(self) -> Inbox:
         """Messages of others, each processed once however often it is sent."""
         from mainspring.app.inbox import Inbox
@@ -315,9 +321,11 @@ class Mainspring(Renamed, AsyncOnly):
         return Inbox(self._connection, self._transactions, self._options.name, self._bus)
 
     @functools.cached_property
-    def joins(self) -> Joins:
-        """The joins that are open."""
-        return Joins(self._connection)
+    def brokers(self) -> Brokers:
+        """The brokers of its routes and intakes."""
+        from mainspring.app.broker.brokers import Brokers
+
+        return Brokers(self._consumers)
 
     @functools.cached_property
     def leases(self) -> Leases:
@@ -343,8 +351,7 @@ class Mainspring(Renamed, AsyncOnly):
         """A work queue on a group: its deliveries are claimed and settled by code of yours, without a worker.
 
         It subscribes to the topics, patterns and message types; without any the group must be there. Payloads are read
-        as ``type`` [the one of their topic]; failures are tried again by ``retry`` ["messages"]; ``keep`` is how much
-        history its deliveries leave [the app's]; ``pending_limit`` and ``when_full`` are those of a consumer.
+        as ``type`` [the one of their topic]. See QueueOptions.
         """
         from mainspring.app.queue.queue import Queue
 
@@ -364,9 +371,9 @@ class Mainspring(Renamed, AsyncOnly):
     ) -> Testing:
         """A kit for one test: ``with app.testing() as kit:`` puts the app on memory, with a clock in your hand.
 
-        With ``tx`` every statement runs in that transaction of yours, and each handler in a savepoint; what others have
-        committed is left alone, unless ``committed`` says that it runs too. The clock begins at ``start`` [now]. A
-        handler may take ``patience`` of real time; ``limit`` runs at one instant are endless.
+        With ``tx`` all runs in that transaction of yours, each handler in a savepoint; what others have committed only
+        if ``committed``. The clock begins at ``start`` [now]. A handler may take ``patience`` of real time; ``limit``
+        runs at one instant are endless.
         """
         from mainspring.testing.kit import Testing
         from mainspring.testing.services import AppParts
@@ -419,18 +426,11 @@ class Mainspring(Renamed, AsyncOnly):
         await self._operations.note(action, subject, by, detail)
 
     async def metrics(self) -> str:
-        """The counts of this process, for Prometheus, and the database's unless another process reports them.
-
-        Needs the extra ``prometheus``. Without the database it returns the counts of this process.
-        """
+        """The counts of this process, for Prometheus, and the database's, if it responds and no other reports them."""
         return await self._metrics.text(self._connection)
 
-    def _advancing(self) -> CursorAdvance:
-        return CursorAdvance(self._connection, self._transactions)
-
     def _committed(self) -> None:
-        # A caller's transaction that published has ended. Workers here need no doorbell; those of other processes may
-        # have gone to sleep between the publish and the commit, when no group was armed.
+        # A caller's transaction that published has ended. Other processes' workers may sleep since the publish.
         self._wake()
         if not self._connection.rouse():
             self._back.rouse()
@@ -439,9 +439,8 @@ class Mainspring(Renamed, AsyncOnly):
     def _queues(self) -> QueueRuntime:
         from mainspring.app.queue.runtime import QueueRuntime
 
-        consumers, catalogue, options = self._consumers, self._catalogue, self._options
-        clock, workers, meters = self._clock, self._workers, self._metrics.meters
-        return QueueRuntime(self._connection, self._transactions, consumers, catalogue, options, clock, workers, meters)
+        code = (self._transactions, self._consumers, self._catalogue, self._options, self._clock)
+        return QueueRuntime(self._connection, *code, self._workers, self._metrics.meters)
 
     @functools.cached_property
     def _coordinator(self) -> Coordinator:

@@ -201,6 +201,10 @@ class Publisher:
         with self._chain.around([draft], enlisted=options.get("tx") is not None) as drafts:
             return await self._store_now(drafts[0], unique_key, options, call)
 
+    async def receive(self, group: str, source: str, received: Mapping[str, Draft]) -> frozenset[str]:
+        """Store messages from outside, as an intake does."""
+        return await (await self._connection.storage("app.worker()")).inbox.receive(group, source, received)
+
     async def _store_now(
         self, draft: Draft, unique_key: UniqueKey | None, options: PublishOptions, call: str
     ) -> Receipt:

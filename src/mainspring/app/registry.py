@@ -18,16 +18,18 @@ from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.message.envelope import Envelope
 from mainspring.app.options import nearest, refuse_unknown
 from mainspring.app.publisher import Publisher
-from mainspring.model.errors import BadOption, Misuse
+from mainspring.model.errors import BadOption, Conflict, Misuse
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.events import EVENTS
 
 if TYPE_CHECKING:
+    from mainspring.app.broker.route import RouteOptions
     from mainspring.app.consume.middleware import CursorAdvance
     from mainspring.app.fanout.coordinator import Coordinator
     from mainspring.app.fanout.declaration import FanoutCode
     from mainspring.app.schedule.recurring import Recurrences, RecurringOptions
     from mainspring.app.schedule.timing import RhythmOption
+    from mainspring.brokers.contract import Broker
     from mainspring.runtime.schedules.declarations import Declared
     from mainspring.runtime.worker import Worker
 
@@ -108,7 +110,9 @@ class Registry:
 
         return register
 
-    def consumer(self, topics: tuple[str | type | Any, ...], options: ConsumerOptions) -> Registrar:
+    def consumer(
+        self, topics: tuple[str | type | Any, ...], options: ConsumerOptions, source: Broker | None = None
+    ) -> Registrar:
         """See ``Mainspring.consumer``."""
         check_options(options)
         if len(topics) == 1 and inspect.isroutine(topics[0]):
@@ -127,9 +131,46 @@ class Registry:
                     f"{known.name} recurs already: write @app.recurring(…) above @app.consumer(…), which then has all "
                     "options of the consumer"
                 )
-            return self._consumed(plain, self._consumers.register(plain, topics, options))
+            registration = self._consumers.register(plain, topics, options)
+            if source is not None:
+                self._read_from(source, None, registration)
+            return self._consumed(plain, registration)
 
         return cast("Registrar", register)
+
+    def route(self, topics: tuple[Any, ...], to: object, options: RouteOptions) -> None:
+        """See ``Mainspring.route``."""
+        from mainspring.app.broker.route import Route, overlapping, read_route
+
+        if self._workers:
+            raise Misuse("a route was registered while a worker runs: register it before app.worker()")
+        made = read_route(topics, to, options, self._consumers, self._options)
+        for each in self._consumers:
+            if isinstance(each, Route) and (topic := overlapping(each, made)) is not None:
+                raise Conflict(
+                    f"{each.name} and {made.name} both send {topic!r} to {made.broker.shown}, so that it would arrive "
+                    "twice: leave it to one of them"
+                )
+        self._consumers.enter(made)
+
+    def intake(self, broker: object, topics: object) -> None:
+        """See ``Mainspring.intake``."""
+        self._read_from(broker, topics, None)
+
+    def _read_from(self, broker: object, topics: object, fed: Registration | None) -> None:
+        from mainspring.app.broker.intake import Intake, read_intake
+
+        if self._workers:
+            raise Misuse("an intake was registered while a worker runs: register it before app.worker()")
+        publisher = self._publisher()
+        made = read_intake(broker, topics, self._options, publisher.receive, fed)
+        for each in self._consumers:
+            if isinstance(each, Intake) and each.group == made.group and each.fed != made.fed:
+                raise Conflict(
+                    f"{made.reader.broker.source} is read for {each.fed} already, so {made.fed} would get some of its "
+                    "messages and lose the others: read it once, by app.intake(…), and let both consume its topic"
+                )
+        self._consumers.enter(made)
 
     def recurring(self, rhythm: RhythmOption, options: RecurringOptions) -> Registrar:
         """See ``Mainspring.recurring``."""

@@ -16,6 +16,7 @@ from mainspring.app.observe.health import SyncHealth
 from mainspring.app.observe.stats import SyncStats
 
 if TYPE_CHECKING:
+    from mainspring.app.broker.brokers import SyncBrokers
     from mainspring.app.fanout.fanouts import SyncFanouts
     from mainspring.app.inbox import SyncInbox
     from mainspring.app.lease.leases import SyncLeases
@@ -65,6 +66,13 @@ class Sync(Face[Mainspring]):
         from mainspring.app.inbox import SyncInbox
 
         return self._face(SyncInbox, "inbox")
+
+    @functools.cached_property
+    def brokers(self) -> SyncBrokers:
+        """The brokers of its routes and intakes."""
+        from mainspring.app.broker.brokers import SyncBrokers
+
+        return self._face(SyncBrokers, "brokers")
 
     @functools.cached_property
     def leases(self) -> SyncLeases:

@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 
 from mainspring.cli import (
     audit,
+    brokers,
     cron,
     dashboard,
     database,
@@ -98,6 +99,7 @@ def _commands() -> App:
     app.command(workers.app)
     app.command(joins.app)
     app.command(inbox.app)
+    app.command(brokers.app)
     app.command(schedule_edit.app)
     app.command(fanout.app)
     app.command(leases.app)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from datetime import timedelta
 
-from mainspring.model.verdict import Bury, Done, Retry, Verdict
+from mainspring.model.verdict import Bury, Done, Retry, Snooze, Verdict
 from mainspring.runtime.reports import RateLimitedLog
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.events import Recovered, Tripped
@@ -58,6 +58,8 @@ class BreakerGuard:
                 failed = True
             case Done():
                 failed = False
+            case Snooze() if self._circuit.policy.snoozes:
+                failed = True
             case _:
                 return False  # not counted: cancelled, snoozed, released, lost
         match self._circuit.record(self._timers.monotonic(), failed=failed):

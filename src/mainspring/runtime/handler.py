@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -28,6 +28,9 @@ from mainspring.model.text import plain, repr_of, storable
 from mainspring.model.verdict import Bury, Settlement, Verdict
 from mainspring.timing.backoff import RetryPolicy, read_policy
 from mainspring.timing.breaker import Breaker
+
+if TYPE_CHECKING:
+    from mainspring.brokers.link import Link
 
 _logger = logging.getLogger("mainspring.worker")
 T = TypeVar("T")
@@ -257,6 +260,8 @@ class Handler:
     batching: Batching | None = None
     newer_wait: timedelta = timedelta(days=1)
     """How long a message of a newer version waits for a worker that can read it."""
+    link: Link | None = None
+    """The connection of a route to its broker."""
 
     def settlement(self, delivery: Delivery, verdict: Verdict, took: timedelta) -> Settlement:
         """Return the verdict on one of its deliveries, ready to be written."""

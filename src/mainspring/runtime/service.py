@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mainspring.model.errors import StorageUnavailable
+from mainspring.model.errors import BrokerUnavailable, StorageUnavailable
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.text import described
 from mainspring.runtime.reports import RateLimitedLog
@@ -163,7 +163,7 @@ class Service:
         self._failures += 1
         self._failed_turns += 1
         self._error = described(error)
-        self._log.failure(self.name, error, expected=isinstance(error, StorageUnavailable))
+        self._log.failure(self.name, error, expected=isinstance(error, StorageUnavailable | BrokerUnavailable))
         return backoff(self._failures, self.longest_pause)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from mainspring.model.errors import MainspringError
 from mainspring.runtime.executor import STOP_SHUTDOWN, Executor
 from mainspring.runtime.fetchers import Fetchers
+from mainspring.runtime.intake import Intake
 from mainspring.runtime.janitor import Janitor
 from mainspring.runtime.keeper import Keeper
 from mainspring.runtime.offline import Offline
@@ -53,6 +54,7 @@ _DEREGISTER = 1.0
 class Shutdown:
     """Stops everything that a worker has started, once."""
 
+    intakes: Sequence[Intake]
     fetchers: Fetchers
     executors: Sequence[Executor]
     settler: Settler
@@ -74,9 +76,12 @@ class Shutdown:
         """Let handlers finish within the grace, or until ``hurry`` is set."""
         try:
             self.offline.end()
+            for intake in self.intakes:
+                intake.end_soon()
             self.fetchers.claim_no_more()
             # A claim on its way is awaited, not cancelled: its rows would be held, but unknown, until they lapse.
-            claiming = asyncio.gather(self.fetchers.stop(), self.scheduler.stop())
+            intakes = (each.stop() for each in self.intakes)
+            claiming = asyncio.gather(self.fetchers.stop(), self.scheduler.stop(), *intakes)
             for executor in self._executors:
                 executor.release_waiting()
             await within(self.grace, self._quiet(), hurry)
@@ -104,6 +109,8 @@ class Shutdown:
             self._log_unfinished()
 
     async def _end_all(self) -> None:
+        for intake in self.intakes:
+            intake.abandon()
         for loop in (self.fetchers, self.settler, self.scheduler):
             loop.abandon()
         self.offline.close()

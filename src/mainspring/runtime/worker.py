@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from uuid import UUID
 
+from mainspring.brokers.link import Link
 from mainspring.model.errors import MainspringError, Misuse, SchemaMissing, StorageUnavailable
 from mainspring.model.message import Claim
 from mainspring.model.text import described
@@ -21,6 +22,7 @@ from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, ExecutorConte
 from mainspring.runtime.fetcher import FetcherContext
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.handler import Handler
+from mainspring.runtime.intake import Feed, Intake
 from mainspring.runtime.janitor import Heartbeat, Janitor, Namesakes, Retiring, Subscribing
 from mainspring.runtime.keeper import Keeper
 from mainspring.runtime.offline import Offline
@@ -61,6 +63,7 @@ class Worker:
         bus: Bus | None = None,
         scheduling: Scheduling | None = None,
         meter: Meter | None = None,
+        feeds: Sequence[Feed] = (),
     ) -> None:
         self._bus = bus = Bus() if bus is None else bus  # one without subscribers is false
         clock = clock or SystemClock()
@@ -113,7 +116,12 @@ class Worker:
             storage.upkeep, self._heartbeat, declarations, settings.retention, meter, log, clock, retiring, namesakes
         )
         meter.serves(self._by_group)
+        beat = self._heartbeat
+        self._intakes = [
+            Intake(feed, storage, self._fetchers.nudge, lambda: beat.draining, log, clock) for feed in feeds
+        ]
         self._shutdown = Shutdown(
+            self._intakes,
             self._fetchers,
             self._executors,
             self._settler,
@@ -202,7 +210,7 @@ class Worker:
 
     def progress(self) -> Mapping[str, LoopReport]:
         """Return the state of every loop."""
-        loops = (self._settler, self._keeper, self._scheduler)
+        loops = (self._settler, self._keeper, self._scheduler, *self._intakes)
         reports = {loop.name: loop.report() for loop in loops}
         return {**self._fetchers.reports(), **reports, **self._janitor.reports()}
 
@@ -210,6 +218,11 @@ class Worker:
         """Return the groups whose breakers are open here, and for how long still."""
         guards = {executor.group: executor.guard for executor in self._executors if executor.guard is not None}
         return {group: left for group, guard in guards.items() if (left := guard.paused_for) is not None}
+
+    def links(self) -> Mapping[str, Link]:
+        """Return its connections to brokers, by the group of a route or the source of an intake."""
+        routes = {each.group: each.handler.link for each in self._executors if each.handler.link is not None}
+        return {**routes, **{each.feed.name: each.feed.link for each in self._intakes}}
 
     def awaiting_newer(self) -> Mapping[str, Sequence[str]]:
         """Return the groups whose messages lately waited for newer code, and for which versions."""
@@ -240,6 +253,8 @@ class Worker:
         self._janitor.start()
         self._fetchers.start()
         self._scheduler.start()
+        for intake in self._intakes:
+            intake.start()
         self._started = True
 
     async def _declare_schedules(self) -> None:

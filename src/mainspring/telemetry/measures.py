@@ -6,9 +6,10 @@ import os
 import threading
 import weakref
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import Literal, NamedTuple, Protocol, assert_never, get_args
+from typing import Any, Literal, NamedTuple, Protocol, assert_never, get_args
 
 from mainspring.model.measures import BINS, BOUNDS, STATUSES, TIMES, Histogram, Measure
 from mainspring.model.message import Draft
@@ -158,6 +159,7 @@ class Meters:
         self._turned: dict[str, Turns] = {}
         """The turns of loops that have ended."""
         self._published: dict[str, int] = {}
+        self._brokers: Counter[tuple[str, str]] = Counter()
         self._leases: dict[LeaseEvent, int] = dict.fromkeys(get_args(LeaseEvent), 0)
         _all.add(self)
 
@@ -176,6 +178,7 @@ class Meters:
                 self._ended.add(meter)
                 if meter.worker is not None:
                     add(self._turned, meter.worker)
+                    add_links(self._brokers, meter.worker)
 
     def published(self, drafts: Iterable[Draft]) -> None:
         """Count messages that were stored, or passed to a caller's transaction."""
@@ -219,6 +222,15 @@ class Meters:
                     add(total, meter.worker)
         return total
 
+    def brokers(self) -> Counter[tuple[str, str]]:
+        """Return what connections to brokers have counted, by name and event, of all workers past and present."""
+        with self._lock:
+            total = Counter(self._brokers)
+            for meter in self._meters:
+                if meter.worker is not None:
+                    add_links(total, meter.worker)
+        return total
+
     def workers(self) -> list[MeteredWorker]:
         """Return the workers that count here."""
         with self._lock:
@@ -227,7 +239,7 @@ class Meters:
     def forget(self) -> None:
         """Reset after a fork: the counts, the workers and the holder of the lock belong to the parent."""
         self._lock = threading.Lock()
-        self._ended, self._turned, self._published = Meter(), {}, {}
+        self._ended, self._turned, self._published, self._brokers = Meter(), {}, {}, Counter()
         self._leases = dict.fromkeys(get_args(LeaseEvent), 0)
         for meter in self._meters:
             meter.forget()
@@ -284,6 +296,20 @@ class LoopTurns(Protocol):
         ...
 
 
+class CountedLink(Protocol):
+    """A connection to a broker, as far as metrics describe it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is connected."""
+        ...
+
+    @property
+    def counts(self) -> Mapping[Any, int]:
+        """How often each event happened."""
+        ...
+
+
 class MeteredWorker(Protocol):
     """A worker, as far as metrics describe it."""
 
@@ -299,6 +325,16 @@ class MeteredWorker(Protocol):
     def pauses(self) -> Mapping[str, timedelta]:
         """Return the groups whose breakers are open."""
         ...
+
+    def links(self) -> Mapping[str, CountedLink]:
+        """Return its connections to brokers, by name."""
+        ...
+
+
+def add_links(total: Counter[tuple[str, str]], worker: MeteredWorker) -> None:
+    """Add what this worker's connections to brokers have counted, by their names and events."""
+    for name, link in worker.links().items():
+        total.update({(name, event): count for event, count in link.counts.items()})
 
 
 def add(total: dict[str, Turns], worker: MeteredWorker) -> None:

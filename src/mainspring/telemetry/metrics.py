@@ -86,6 +86,13 @@ POOL_SIZE = Metric("mainspring_pool_size", "gauge", "Connections to the database
 POOL_BUSY = Metric("mainspring_pool_busy", "gauge", "How many of them are in use.")
 POOL_WAITS = Metric("mainspring_pool_waits_total", "counter", "Calls that waited because all of them were in use.")
 POOL_WAITED = Metric("mainspring_pool_wait_seconds_total", "counter", "How long these calls waited.")
+BROKER_EVENTS = Metric(
+    "mainspring_broker_events_total",
+    "counter",
+    "Messages that workers here have sent to brokers and received from them, and connections opened again.",
+    ("broker", "event"),
+)
+BROKER_UP = Metric("mainspring_broker_up", "gauge", "1 while a worker here is connected to the broker.", ("broker",))
 HEALTH = Metric(
     "mainspring_health",
     "gauge",

@@ -15,13 +15,15 @@ from mainspring.app.options import closest
 from mainspring.model.errors import BadOption, UnexpectedDeadLetter, Unmet
 from mainspring.storage.patterns import matches
 from mainspring.testing.records import Ran, Records, Sent, shown
+from mainspring.testing.relays import Relayed
 from mainspring.timing.duration import spell
 
-S = TypeVar("S", Sent, Ran)
+S = TypeVar("S", Sent, Ran, Relayed)
+T = TypeVar("T", Sent, Relayed)
 
 
-def of_topic(sent: Iterable[Sent], which: Any, catalogue: Catalogue) -> list[Sent]:
-    """Return what was published on this topic or pattern, or on the topic of this type; everything for None."""
+def of_topic(sent: Iterable[T], which: Any, catalogue: Catalogue) -> list[T]:
+    """Return what was published or sent on this topic or pattern, or on the topic of this type; everything for None."""
     if which is None:
         return list(sent)
     pattern = which if isinstance(which, str) else catalogue.topic_of(which)

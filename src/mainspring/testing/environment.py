@@ -13,9 +13,11 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, cast
 
 from mainspring.app.blocking import at_once, in_loop
+from mainspring.app.broker.intake import Intake
 from mainspring.app.connection import StandIn
 from mainspring.app.storages import OperationSet, hand_turned
 from mainspring.app.transaction.enlistment import Enlisting
+from mainspring.brokers.contract import Received
 from mainspring.model.errors import Misuse
 from mainspring.model.message import Draft, Published
 from mainspring.storage.contract import Mailbox, Storage
@@ -166,6 +168,14 @@ class Environment:
             await self.database.begin()
             self._begun = True
         await self.services.prepare()
+
+    async def receive(self, intake: Intake, received: Received) -> bool:
+        """Store a message as an intake does. Returns False for a repeat."""
+        await self.prepare()
+        id, draft = intake.reader(received)
+        new = await self.database.storage.inbox.receive(intake.fed, intake.reader.broker.source, {id: draft})
+        await self.changed()
+        return bool(new)
 
     async def refresh(self) -> None:
         """Bring the records up to date with what is stored."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar
 
 from mainspring.app.blocking import at_once
+from mainspring.app.broker.intake import Intake
 from mainspring.app.consume.consumer import registration_of
 from mainspring.app.message.envelope import instant
 from mainspring.app.options import closest, length, whole
+from mainspring.brokers.contract import Broker
 from mainspring.model.errors import BadOption, Misuse
 from mainspring.testing.asserts import Error, Expectation, of_topic, with_fields
 from mainspring.testing.environment import Environment, Limits, Predicate, in_memory, in_transaction
 from mainspring.testing.records import DeadLetter, Pending, Ran, Sent
+from mainspring.testing.relays import Relayed, intake_of, received
 from mainspring.testing.services import AppParts
 from mainspring.timing.clock import HandClock
 from mainspring.timing.duration import Duration
@@ -53,6 +56,7 @@ class Testing:
             length(patience, "patience", least=timedelta(milliseconds=1)), whole(limit, "limit", least=1, most=_MOST)
         )
         self._entered: Environment | None = None
+        self._received = 0
         self._closing = contextlib.ExitStack()
         self.sync: SyncTesting = SyncTesting(lambda: self._environment)
         """``drain``, ``advance`` and ``wait_until`` for tests that block."""
@@ -127,6 +131,38 @@ class Testing:
         is cancelled here, and a plain function finds ``ctx.cancelled`` set.
         """
         self._environment.services.elapse(length(span, "elapse"))
+
+    # --- brokers -------------------------------------------------------------------------------------------
+
+    async def receive(
+        self,
+        source: Broker | str | Callable[..., Any],
+        payload: object,
+        *,
+        id: str | None = None,
+        type: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        key: str | None = None,
+        content_type: str = "application/json",
+    ) -> bool:
+        """Hand in a message as if a broker had delivered it: to a source, or the source of a consumer.
+
+        ``payload`` is JSON, or bytes as they are. ``id``, ``type`` and ``key`` are its CloudEvents attributes. Returns
+        False for a repeat of one that was received. It is handled when time passes.
+        """
+        __tracebackhide__ = True
+        intake = self._intake(source)
+        self._received += 1
+        made = received(payload, id, type, headers, key, content_type, intake.reader.broker, self._received)
+        return await self._environment.receive(intake, made)
+
+    def sent(self, which: str | Any = None, /, **fields: Any) -> list[Relayed]:
+        """What routes have sent to brokers: of a topic, pattern or type, with these values in the payload."""
+        return with_fields(of_topic(self._environment.records.relayed, which, self._app.catalogue), fields)
+
+    def _intake(self, source: Any) -> Intake:
+        group = self._group(source) if callable(source) else source if isinstance(source, str) else None
+        return intake_of(self._app.consumers, source, group)
 
     # --- what happened -------------------------------------------------------------------------------------
 

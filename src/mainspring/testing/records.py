@@ -25,6 +25,7 @@ from mainspring.timing.clock import Clock
 from mainspring.timing.duration import spell
 
 if TYPE_CHECKING:
+    from mainspring.testing.relays import Relayed
     from mainspring.testing.transaction import Own
 
 Outcome = Literal["done", "failed", "dead", "snoozed", "cancelled"]
@@ -165,6 +166,7 @@ class Records:
         """Whether a publish may be undone."""
         self.sent: list[Sent] = []
         self.runs: list[Ran] = []
+        self.relayed: list[Relayed] = []
         self.pending: list[Pending] = []
         self.dead: list[DeadLetter] = []
         self.parked: list[DeliveryView] = []

@@ -43,6 +43,7 @@ from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.testing.calls import Calls, Lending
 from mainspring.testing.records import ALL, Ran, Records, in_order
+from mainspring.testing.relays import rehearsed
 from mainspring.testing.transaction import Own
 from mainspring.timing.clock import HandClock, ReplaceableClock
 
@@ -331,7 +332,8 @@ class Services:
         await self._storage.upkeep.declare([each.declaration(self._app.options.name) for each in fresh])
         outermost = self._app.publisher.outermost()
         for each in fresh:
-            handler = self._calls.wrapped(each.handler(self._app.publisher, None, outermost), self._lending(each))
+            tested = rehearsed(each, self._records.relayed)
+            handler = self._calls.wrapped(tested.handler(self._app.publisher, None, outermost), self._lending(each))
             executor = executor_of(handler, self._shared)
             known[each.group] = Group(each, executor, self._fetcher(executor))
         after: str | None = None

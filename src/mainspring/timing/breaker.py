@@ -22,6 +22,8 @@ class Breaker:
     within: timedelta
     pause: timedelta
     share: float
+    snoozes: bool = False
+    """Whether a snooze counts as a failure, as it does for routes: it means that the broker is away."""
 
     def __str__(self) -> str:
         """Format it for people and the registry."""

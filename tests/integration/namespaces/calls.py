@@ -235,10 +235,13 @@ WIRING = {
     "": {
         "consumer",
         "fanout",
+        "brokers",  # of the code, and of no database
         "include",
+        "intake",
         "message",
         "on",
         "recurring",
+        "route",
         "upcaster",
         "options",
         "queue",

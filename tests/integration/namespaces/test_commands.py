@@ -62,7 +62,20 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 REFUSED = {"joins show", "joins cancel"}
 """There is no such join here."""
-OTHERS = {"cron", "dashboard", "declare", "demo", "fanout run", "init", "sql", "top", "worker"}
+OTHERS = {
+    "brokers check",
+    "brokers declare",
+    "brokers list",
+    "cron",
+    "dashboard",
+    "declare",
+    "demo",
+    "fanout run",
+    "init",
+    "sql",
+    "top",
+    "worker",
+}
 """Connect to nothing, serve for as long as they run, or take the application, which has its namespace."""
 
 

@@ -10,7 +10,7 @@ from mainspring.model.measures import BINS, Histogram, Measure
 from mainspring.model.message import Draft
 from mainspring.model.verdict import DONE, Bury, Cancel, Done, Failure, Release, Retry, Snooze, Verdict
 from mainspring.model.views import GroupRuns
-from mainspring.telemetry.measures import OTHER, TOPICS, Meter, Meters, Turns
+from mainspring.telemetry.measures import OTHER, TOPICS, CountedLink, Meter, Meters, Turns
 
 FAILURE = Failure("error", "boom")
 SECOND = timedelta(seconds=1)
@@ -184,6 +184,9 @@ class Turning:
         return self.turns
 
     def pauses(self) -> dict[str, timedelta]:
+        return {}
+
+    def links(self) -> dict[str, CountedLink]:
         return {}
 
 

@@ -34,6 +34,7 @@ from mainspring.timing.duration import spell
 if TYPE_CHECKING:
     from mainspring.app.blocking import Background
     from mainspring.app.publisher import Publisher
+    from mainspring.runtime.intake import Feed
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -109,6 +110,15 @@ class Registration:
             limits=self.limits,
             newer_wait=self.newer_wait,
         )
+
+    @property
+    def feeds(self) -> str | None:
+        """The group whose messages it reads from a broker, and with which it is served; None for most."""
+        return None
+
+    def feed(self) -> Feed | None:
+        """Return what a worker reads from a broker for it; None for most."""
+        return None
 
     def _call(self, app: Publishing) -> Call:
         if self.batching is not None and self.decode is not None:

@@ -120,7 +120,7 @@ class Consumers:
                     f"no consumer has group {group!r}.{closest(group, self._registered)} There are: {names}"
                 )
         wanted = {groups} if isinstance(groups, str) else set(groups)
-        return [each for each in self if each.group in wanted]
+        return [each for each in self if each.group in wanted or each.feeds in wanted]
 
     def find(self, consumer: object) -> Registration:
         """Return the consumer that is meant, by itself, its function or its name. Raises BadOption.
@@ -174,7 +174,14 @@ class Consumers:
     ) -> Registration:
         """Check and register a consumer; raise if it is invalid. A recurring one needs no topic."""
         registration = self._read(function, topics, given(options), recurring=recurring, keyed=keyed)
-        other = self._registered.get(registration.group)
+        self.enter(registration)
+        shape, decode = registration.shape, registration.decode
+        self._catalogue.consumed(registration.group, registration.topics, shape.annotation, decode)
+        return registration
+
+    def enter(self, registration: Registration) -> None:
+        """Enter one that was read; raises Conflict if its group belongs to another."""
+        function, other = registration.function, self._registered.get(registration.group)
         if other is not None and other.function is not function and not is_reloaded(other.function, function):
             raise Conflict(
                 f"group {registration.group!r} already belongs to {other.name}: give {registration.name} another "
@@ -188,9 +195,6 @@ class Consumers:
         self._registered[registration.group] = registration
         self.backlogs.note(registration.group, registration.topics, registration.pending_limit)
         self.orders.note(registration.group, registration.topics, registration.limits)
-        shape, decode = registration.shape, registration.decode
-        self._catalogue.consumed(registration.group, registration.topics, shape.annotation, decode)
-        return registration
 
     def _read(
         self, function: Any, topics: tuple[Any, ...], options: dict[str, Any], *, recurring: bool, keyed: bool
@@ -274,7 +278,7 @@ class Consumers:
             if isinstance(topic, str):
                 yield check_pattern(topic)
             else:
-                yield self._topic_of(topic)
+                yield self.topic_of(topic)
         if not topics:
             own = self._catalogue.topic_of(shape.annotation)
             if own is None:
@@ -284,7 +288,8 @@ class Consumers:
                 )
             yield own
 
-    def _topic_of(self, kind: Any) -> str:
+    def topic_of(self, kind: Any) -> str:
+        """Return the topic of a message type. Raises BadOption."""
         topic = self._catalogue.topic_of(kind)
         if topic is not None:
             return topic

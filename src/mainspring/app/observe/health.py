@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, overload
 from mainspring.app.blocking import Face, blocking, in_loop
 from mainspring.app.connection import Connection
 from mainspring.app.observe import custom_checks
+from mainspring.app.observe.broker_checks import of_brokers
 from mainspring.app.observe.checks import StorageChecks, failed, of_process
 from mainspring.app.observe.custom_checks import READY, CheckFunction, CustomChecks, read_tags
 from mainspring.app.observe.schedule_checks import ScheduleChecks
@@ -56,14 +57,18 @@ class Examiner:
 
     async def of_process(self) -> list[Check]:
         """Return the results of the checks of this process, with recent ones of all that are registered."""
-        return [*of_process(self._workers, self._leases()), *await custom_checks.recent(self.custom.chosen(None))]
+        return [*self._here(None), *await custom_checks.recent(self.custom.chosen(None))]
 
     async def of_database(self, storage: Storage, limits: HealthLimits | None = None) -> list[Check]:
         """Return the results of the checks of an open database."""
         return await StorageChecks(storage, limits or self.custom.limits, self._schedules, self._workers).run()
 
+    def _here(self, limits: HealthLimits | None) -> list[Check]:
+        brokers = of_brokers(self._workers, limits or self.custom.limits)
+        return [*of_process(self._workers, self._leases()), *brokers]
+
     async def _built_in(self, limits: HealthLimits | None) -> list[Check]:
-        here = of_process(self._workers, self._leases())
+        here = self._here(limits)
         if self._address.missing and self._connection.stand_in is None:
             # Opening would create it, and an empty new database is always healthy.
             return [*here, failed(StorageError(f"there is no file {self._address.target}"))]

@@ -129,6 +129,7 @@ class Metrics:
         workers, loops = self.meters.workers(), self.meters.loops()
         tripped = {group for worker in workers for group in worker.pauses()}
         mode = connection.bell
+        up = {name: link.is_open for worker in workers for name, link in worker.links().items()}
         return [
             _family(catalogue.PUBLISHED, self.meters.topics().items()),
             Family(
@@ -148,6 +149,8 @@ class Metrics:
             _family(catalogue.BELL, ((each, each == mode) for each in get_args(BellMode) if mode is not None)),
             Family(catalogue.LEASES_HELD, [((), sum(each.held for each in self._renewals()))]),
             _family(catalogue.LEASE_EVENTS, self.meters.lease_events().items()),
+            Family(catalogue.BROKER_EVENTS, [(key, count) for key, count in sorted(self.meters.brokers().items())]),
+            _family(catalogue.BROKER_UP, sorted(up.items())),
             *_pool(connection.pool),
             _family(catalogue.TURNS, ((loop, each.turns) for loop, each in loops.items())),
             _family(catalogue.FAILURES, ((loop, each.failed) for loop, each in loops.items())),

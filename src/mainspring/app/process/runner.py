@@ -64,7 +64,8 @@ def build_worker(
     declarations = [each.declaration(options.name, options.version) for each in chosen]
     scheduling = Scheduling(settings.app, schedules, options.version, publisher.around_occurrences())
     meter = meters.new_meter()
-    worker = Worker(storage, handlers, declarations, settings, publisher.clock, bus, scheduling, meter)
+    feeds = [feed for each in chosen if (feed := each.feed()) is not None]
+    worker = Worker(storage, handlers, declarations, settings, publisher.clock, bus, scheduling, meter, feeds)
     meter.worker = worker
     return worker
 

@@ -1,0 +1,1 @@
+"""Routes to brokers and intakes from them."""

@@ -1,0 +1,231 @@
+"""Routes: what is published goes to the broker, and is done when the broker has confirmed it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mainspring import Mainspring
+from mainspring.brokers import Kafka, RabbitMQ, wire
+from mainspring.brokers.contract import WireMessage
+from mainspring.brokers.memory import MemoryBroker, MemoryQueues
+from mainspring.model.errors import BadOption, Conflict
+from tests.brokers.bench import until
+
+TOPIC = "orders.placed"
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+def app(request: pytest.FixtureRequest, tmp_path: Path, postgres_url: str, postgres_schema: str) -> Mainspring:
+    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/shop.db", "postgresql": postgres_url}
+    return Mainspring(urls[request.param], name="shop", schema=postgres_schema, auto_migrate=True)
+
+
+@pytest.fixture
+def queues() -> MemoryQueues:
+    return MemoryQueues({"billing": [TOPIC]})
+
+
+@pytest.fixture
+def quiet() -> Mainspring:
+    return Mainspring("memory://", name="shop")
+
+
+async def ended(app: Mainspring, group: str) -> bool:
+    counts = (await app.stats.tally()).groups
+    return all(each.ready + each.running + each.scheduled == 0 for each in counts if each.group == group)
+
+
+async def test_each_message_is_sent_once_with_what_identifies_it(app: Mainspring, queues: MemoryQueues) -> None:
+    app.route("orders.*", to=MemoryBroker(queues), group="broker")
+
+    async with app.worker():
+        receipts = [
+            await app.publish(TOPIC, {"n": number}, key=f"order:{number}", headers={"tenant": "acme"})
+            for number in range(20)
+        ]
+        await until(lambda: len(queues.waiting["billing"]) == 20)
+        await until(lambda: ended(app, "broker"))
+
+    found = {each.message_id: each for each in queues.waiting["billing"]}
+    assert set(found) == {str(each.id) for each in receipts}
+    first = found[str(receipts[0].id)]
+    assert json.loads(first.body) == {"n": 0}
+    assert (first.content_type, first.key) == ("application/json", "order:0")
+    assert first.headers["tenant"] == "acme"
+    assert {name: first.headers[f"ce-{name}"] for name in ("id", "source", "type", "subject", "specversion")} == {
+        "id": str(receipts[0].id),
+        "source": "shop",
+        "type": TOPIC,
+        "subject": "order:0",
+        "specversion": "1.0",
+    }
+
+
+async def test_publishing_does_not_wait_for_a_broker_that_is_away_and_the_backlog_drains_after(
+    app: Mainspring, queues: MemoryQueues
+) -> None:
+    queues.fail()
+    app.route(TOPIC, to=MemoryBroker(queues), group="broker")
+
+    async with app.worker():
+        for number in range(10):
+            await app.publish(TOPIC, number)
+        (group,) = [each for each in (await app.stats.tally()).groups if each.group == "broker"]
+        queues.heal()
+        await until(lambda: len(queues.waiting["billing"]) == 10)
+        await until(lambda: ended(app, "broker"))
+
+    assert group.dead == 0
+    assert group.ready + group.running + group.scheduled == 10
+
+
+async def test_while_the_broker_is_away_the_backlog_is_left_alone(app: Mainspring, queues: MemoryQueues) -> None:
+    queues.fail()
+    app.route(TOPIC, to=MemoryBroker(queues), group="broker", batch=5, concurrency=1)
+    async with app:
+        await app.declare()
+        await app.publish_many([(TOPIC, number) for number in range(200)])
+
+    async with app.worker() as worker:
+        await until(lambda: "broker" in worker.pauses())
+        (group,) = [each for each in (await app.stats.tally()).groups if each.group == "broker"]
+        queues.heal()
+        await until(lambda: len(queues.waiting["billing"]) == 200)
+
+    assert (group.dead, group.ready >= 180) == (0, True)
+
+
+async def test_what_the_broker_rejects_is_a_dead_letter_with_its_reason_and_can_be_revived(
+    app: Mainspring, queues: MemoryQueues
+) -> None:
+    app.route("orders.*", to=MemoryBroker(queues), group="broker")
+
+    async with app.worker():
+        sent = await app.publish(TOPIC, 1)
+        lost = await app.publish("orders.cancelled", 2)
+        await until(lambda: ended(app, "broker"))
+        view = await app.messages.get(lost.id)
+        assert view is not None
+        (delivery,) = view.deliveries
+        queues.bindings["billing"] = ()
+        await app.dead.revive(lost.id)
+        await until(lambda: len(queues.waiting["billing"]) == 2)
+
+    assert delivery.state == "dead"
+    assert delivery.error == "memory://broker rejected it: no queue is bound to 'orders.cancelled'"
+    assert [each.message_id for each in queues.waiting["billing"]] == [str(sent.id), str(lost.id)]
+
+
+async def test_a_broker_that_takes_nothing_buries_nothing(app: Mainspring, queues: MemoryQueues) -> None:
+    queues.refuses = "the queue is full"
+    app.route(TOPIC, to=MemoryBroker(queues), group="broker")
+
+    async with app.worker():
+        receipt = await app.publish(TOPIC, 1)
+
+        async def is_put_off() -> bool:
+            view = await app.messages.get(receipt.id)
+            return view is not None and view.deliveries[0].state == "scheduled"
+
+        await until(is_put_off)
+        view = await app.messages.get(receipt.id)
+        queues.refuses = None
+        await until(lambda: len(queues.waiting["billing"]) == 1)
+
+    assert view is not None
+    assert view.deliveries[0].attempt == 0
+
+
+async def test_a_consumer_of_the_same_topic_is_served_beside_it(quiet: Mainspring, queues: MemoryQueues) -> None:
+    handled: list[int] = []
+    quiet.route(TOPIC, to=MemoryBroker(queues))
+
+    @quiet.consumer(TOPIC)
+    async def book(number: int) -> None:
+        handled.append(number)
+
+    async with quiet.worker():
+        await quiet.publish(TOPIC, 7)
+        await until(lambda: handled == [7] and len(queues.waiting["billing"]) == 1)
+
+
+@pytest.mark.parametrize(
+    ("format", "content_type"),
+    [
+        ("cloudevents", "application/json"),
+        ("structured", "application/cloudevents+json"),
+        ("masstransit", "application/json"),
+        ("cap", "application/json"),
+    ],
+)
+async def test_the_format_is_that_of_the_route(
+    quiet: Mainspring, queues: MemoryQueues, format: str, content_type: str
+) -> None:
+    quiet.route(TOPIC, to=MemoryBroker(queues), format=format)  # type: ignore[arg-type]  # one of the four
+
+    async with quiet.worker():
+        await quiet.publish(TOPIC, {"n": 1})
+        await until(lambda: len(queues.waiting["billing"]) == 1)
+
+    assert queues.waiting["billing"][0].content_type == content_type
+
+
+@pytest.mark.parametrize("topics", [(TOPIC,), ("orders.*",), ("orders.#", "parcels.packed")])
+def test_two_routes_that_would_send_the_same_conflict(
+    quiet: Mainspring, queues: MemoryQueues, topics: tuple[str, ...]
+) -> None:
+    quiet.route(TOPIC, to=MemoryBroker(queues))
+
+    with pytest.raises(Conflict, match=r"both send 'orders\.placed' to memory://broker, so that it would arrive twice"):
+        quiet.route(*topics, to=MemoryBroker(queues), group="another")
+
+
+def test_two_routes_to_different_addresses_of_one_broker_are_no_conflict(quiet: Mainspring) -> None:
+    first = RabbitMQ("amqp://localhost/", exchange="shop")
+    quiet.route("orders.*", to=first)
+    quiet.route("orders.*", to=RabbitMQ("amqp://localhost/", exchange="audit"), group="audit")
+    quiet.route("orders.paid", to=Kafka("localhost:9092", topic={"orders.placed": "orders"}), group="kafka")
+
+    with pytest.raises(Conflict, match=r"both send 'orders\.\*'"):
+        quiet.route("orders.*", to=RabbitMQ("amqp://localhost/", exchange="shop"), group="again")
+
+
+async def test_one_that_cannot_be_written_is_rejected_alone(
+    quiet: Mainspring, queues: MemoryQueues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet.route(TOPIC, to=MemoryBroker(queues), group="broker")
+    plain = wire.write
+
+    def unwilling(message: wire.Outbound, *rest: Any) -> WireMessage:
+        if message.payload == b"2":
+            raise ValueError("no")
+        return plain(message, *rest)
+
+    monkeypatch.setattr("mainspring.app.broker.route.write", unwilling)
+    async with quiet.worker():
+        await quiet.publish_many([(TOPIC, number) for number in range(5)])
+        await until(lambda: len(queues.waiting["billing"]) == 4)
+        await until(lambda: ended(quiet, "broker"))
+        causes = (await quiet.dead.causes()).rows
+
+    assert [each.error for each in causes] == ["memory://broker rejected it: it cannot be written: ValueError: no"]
+
+
+def test_two_routes_of_one_group_conflict(quiet: Mainspring, queues: MemoryQueues) -> None:
+    quiet.route(TOPIC, to=MemoryBroker(queues), group="broker")
+
+    with pytest.raises(Conflict, match=r"group 'broker' already belongs to the route broker"):
+        quiet.route("parcels.packed", to=MemoryBroker(queues), group="broker")
+
+
+def test_mistakes_are_named_where_they_are_made(quiet: Mainspring, queues: MemoryQueues) -> None:
+    with pytest.raises(BadOption, match=r"app\.route\(…, to='amqp://localhost'\): pass a broker"):
+        quiet.route(TOPIC, to="amqp://localhost")  # type: ignore[arg-type]
+    with pytest.raises(BadOption, match="has no topic"):
+        quiet.route(to=MemoryBroker(queues))
+    with pytest.raises(BadOption, match="format='xml'"):
+        quiet.route(TOPIC, to=MemoryBroker(queues), format="xml")  # type: ignore[arg-type]
+    with pytest.raises(BadOption, match=r"app\.route\(…\) has no option 'timeout'"):
+        quiet.route(TOPIC, to=MemoryBroker(queues), timeout=3)  # type: ignore[call-arg]
