@@ -31,6 +31,8 @@ class Found:
     executed: int
     failed: int
     """Attempts that failed as asked."""
+    buried: int
+    """Messages that were killed with their processes until they counted as poison: three times as the only suspect."""
     lost: int
     order: int
     """Executions that began before those before them had ended."""
@@ -45,7 +47,8 @@ class Found:
 
     def line(self) -> str:
         return (
-            f"keys={KEYS} messages={self.messages} executed={self.executed} failed={self.failed} lost={self.lost} "
+            f"keys={KEYS} messages={self.messages} executed={self.executed} failed={self.failed} "
+            f"buried={self.buried} lost={self.lost} "
             f"order-violations={self.order} concurrency-violations={self.concurrency} rate-violations={self.rate}"
         )
 
@@ -64,13 +67,16 @@ def judge(scene: Scene, expected: Counter[str]) -> Found:
     by_group: dict[str, list[Execution]] = defaultdict(list)
     for each in scene.executions():
         by_group[str(each.group)].append(each)
-    done = Counter(str(each.group) for each in {(each.id, each.group): each for each in _ended_well(by_group)}.values())
+    done = {str(each.id) for each in _ended_well(by_group)}
     lanes, doors, taps = (by_group[group] for group in GROUPS)
+    buried = scene.tables.buried()
+    assert {each.kind for each in buried} <= {"poison"}, buried
     return Found(
         messages=expected.total(),
         executed=sum(map(len, by_group.values())),
         failed=sum(each.outcome == "failed" for each in lanes),
-        lost=(expected - done).total(),
+        buried=len(buried),
+        lost=expected.total() - len(done | {str(each.id) for each in buried}),
         order=sum(_out_of_order(_spans(scene, each)) for each in _by_key(lanes)),
         concurrency=_crowded(_spans(scene, doors), GLOBAL_CONCURRENCY)
         + sum(_crowded(_spans(scene, each), KEY_CONCURRENCY) for each in _by_key(doors))
