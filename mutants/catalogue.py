@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mutants import (
+    brokers,
     delivery,
     first_steps,
     health,
@@ -27,4 +28,5 @@ MUTANTS: list[Mutant] = [
     *people.MUTANTS,
     *health.MUTANTS,
     *first_steps.MUTANTS,
+    *brokers.MUTANTS,
 ]
