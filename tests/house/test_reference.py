@@ -22,6 +22,7 @@ from mainspring import (
     PublishOptions,
     RecurringOptions,
     Retention,
+    RouteOptions,
     SendOptions,
     errors,
 )
@@ -77,6 +78,7 @@ def _classes() -> list[str]:
         ("consumer(…)", set(ConsumerOptions.__annotations__)),
         ("recurring(…)", set(RecurringOptions.__annotations__) - set(ConsumerOptions.__annotations__)),
         ("fanout(…)", set(FanoutOptions.__annotations__)),
+        ("route(…)", set(RouteOptions.__annotations__)),
         ("publish(…)", set(PublishOptions.__annotations__)),
         ("send(…)", set(SendOptions.__annotations__) - set(PublishOptions.__annotations__)),
         ("join(…)", set(JoinOptions.__annotations__)),
