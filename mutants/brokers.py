@@ -42,8 +42,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "two routes send the same to one address",
         file="app/broker/route.py",
-        was="        if topic is not None and (",
-        becomes="        if topic is None and (",
+        was="        if topic is not None and _address(",
+        becomes="        if topic is None and _address(",
         caught_by=_ROUTES + "::test_two_routes_that_would_send_the_same_conflict",
     ),
     Mutant(
