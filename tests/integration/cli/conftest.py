@@ -2,8 +2,9 @@
 
 import fcntl
 import shutil
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ def stocked_file(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Pa
         if is_first:
             shutil.copy(HERE / "shop.py", directory / "shop.py")
             stock(Shell(directory))
+            _checkpointed(directory / "shop.db")
     return directory / "shop.db"
 
 
@@ -82,7 +84,14 @@ def timed_file(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path
                 assert stop(worker).code == 0
             (directory / "put.py").write_text(PUT)
             shell.python("put.py")
+            _checkpointed(directory / "clockwork.db")
     return directory / "clockwork.db"
+
+
+def _checkpointed(file: Path) -> None:
+    """Have everything in the file itself: it is copied, and what a process has left in the log beside it is not."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 @contextmanager
