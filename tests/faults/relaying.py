@@ -19,7 +19,7 @@ TOPIC = "orders.placed"
 IN_HAND = 20
 """How many messages one process of the shop has in hand at most."""
 CLAIM_TIME = "2s"
-DELAY = 0.3
+DELAY = 0.5
 """Seconds by which a bug is too early."""
 
 
