@@ -55,16 +55,16 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "a repeat is stored again",
-        file="storage/portable/sql/inbox.sql#inbox_receive",
-        was="WHERE i.status = 'seen'\n",
+        file="storage/portable/sql/inbox.sql#inbox_receive_again",
+        was="  AND status = 'seen'\n",
         becomes="",
         caught_by=_RECEIVED + "::test_each_is_stored_and_marked_and_a_repeat_is_neither",
     ),
     Mutant(
         "one that an operator released is taken for a repeat",
-        file="storage/portable/sql/inbox.sql#inbox_receive",
-        was="WHERE i.status = 'seen'\n",
-        becomes="WHERE false\n",
+        file="storage/portable/sql/inbox.sql#inbox_receive_again",
+        was="  AND status = 'seen'\n",
+        becomes="  AND false\n",
         caught_by=_RECEIVED + "::test_one_that_failed_or_was_released_is_stored_again",
     ),
     Mutant(

@@ -108,6 +108,19 @@ async def test_a_dead_letter_that_is_locked_is_replaced_when_the_next_one_dies(
     assert await test_repeated_deaths.dead(storage, *hours) == [("dead", 2)]
 
 
+async def test_a_repeat_whose_mark_is_locked_holds_no_received_message_up(
+    storage: PostgresStorage, locked: Lock
+) -> None:
+    await declare(storage)
+    await storage.inbox.receive("mail", "kafka:orders", {"a": draft()})
+
+    async with locked("inbox", "message_id = 'a'"), asyncio.timeout(SOON.total_seconds()):
+        new = await storage.inbox.receive("mail", "kafka:orders", {"a": draft(), "b": draft()})
+
+    assert new == {"b"}
+    assert len(await claim(storage)) == 2
+
+
 async def test_a_claim_that_lapsed_under_the_lock_is_reaped_by_nobody_and_settles_afterwards(
     storage: PostgresStorage, locked: Lock
 ) -> None:

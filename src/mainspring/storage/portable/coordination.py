@@ -49,6 +49,9 @@ class SqlInbox(SqlOperations):
         # Sorted: of two callers with the same ids one waits for the other, and never each for the other.
         ids = self._values.texts(sorted(received))
         rows = yield self._sql.opening("inbox_receive", group, source, ids, at)
+        if len(rows) < len(received):
+            known = self._values.texts(sorted(received.keys() - {row[0] for row in rows}))
+            rows = [*rows, *(yield self._sql("inbox_receive_again", group, source, known, at))]
         new = frozenset(row[0] for row in rows)
         if new:
             yield from self._store([draft for id, draft in received.items() if id in new])

@@ -69,13 +69,21 @@ WHERE message_id = $3
 RETURNING attempts
 
 -- name: inbox_receive
--- $1 group, $2 source, $3 message ids, $4 now. Marks them as done; returns the ids that are new, failed or released: only they
--- are stored.
-INSERT INTO mainspring.inbox AS i (first_seen_at, changed_at, attempts, status, message_id, source, group_name)
+-- $1 group, $2 source, $3 message ids, $4 now. Marks those that are new as done, and returns their ids. A row that is there is
+-- not locked: another session's lock on a known mark holds nothing up.
+INSERT INTO mainspring.inbox (first_seen_at, changed_at, attempts, status, message_id, source, group_name)
 SELECT NOW($4), NOW($4), 1, 'done', s.value, $2, $1
 FROM EACH($3::text[], s)
 WHERE true
-ON CONFLICT (message_id, source, group_name) DO UPDATE
-SET status = 'done', attempts = i.attempts + 1, changed_at = excluded.changed_at, error = NULL
-WHERE i.status = 'seen'
+ON CONFLICT (message_id, source, group_name) DO NOTHING
+RETURNING message_id
+
+-- name: inbox_receive_again
+-- The same of those that failed or were released.
+UPDATE mainspring.inbox
+SET status = 'done', attempts = attempts + 1, changed_at = NOW($4), error = NULL
+WHERE message_id IN (SELECT s.value FROM EACH($3::text[], s))
+  AND source = $2
+  AND group_name = $1
+  AND status = 'seen'
 RETURNING message_id
