@@ -6,12 +6,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mainspring.model.errors import MainspringError
 from mainspring.runtime.executor import STOP_SHUTDOWN, Executor
 from mainspring.runtime.fetchers import Fetchers
-from mainspring.runtime.intake import Intake
 from mainspring.runtime.janitor import Janitor
 from mainspring.runtime.keeper import Keeper
 from mainspring.runtime.offline import Offline
@@ -19,6 +18,9 @@ from mainspring.runtime.offload import Threads
 from mainspring.runtime.scheduler import Scheduler
 from mainspring.runtime.settler import Settler
 from mainspring.telemetry.bus import Bus
+
+if TYPE_CHECKING:
+    from mainspring.runtime.intake import Intake
 
 
 async def until(seconds: float, wait: Coroutine[Any, Any, None]) -> bool:

@@ -7,9 +7,9 @@ import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from mainspring.brokers.link import Link
 from mainspring.model.errors import MainspringError, Misuse, SchemaMissing, StorageUnavailable
 from mainspring.model.message import Claim
 from mainspring.model.text import described
@@ -22,7 +22,6 @@ from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, ExecutorConte
 from mainspring.runtime.fetcher import FetcherContext
 from mainspring.runtime.fetchers import Fetchers
 from mainspring.runtime.handler import Handler
-from mainspring.runtime.intake import Feed, Intake
 from mainspring.runtime.janitor import Heartbeat, Janitor, Namesakes, Retiring, Subscribing
 from mainspring.runtime.keeper import Keeper
 from mainspring.runtime.offline import Offline
@@ -40,6 +39,10 @@ from mainspring.storage.contract import Storage
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.measures import Meter
 from mainspring.timing.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from mainspring.brokers.link import Link
+    from mainspring.runtime.intake import Feed, Intake
 
 _logger = logging.getLogger("mainspring.worker")
 _BEGINS_WITHIN = 5.0
@@ -116,10 +119,7 @@ class Worker:
             storage.upkeep, self._heartbeat, declarations, settings.retention, meter, log, clock, retiring, namesakes
         )
         meter.serves(self._by_group)
-        beat = self._heartbeat
-        self._intakes = [
-            Intake(feed, storage, self._fetchers.nudge, lambda: beat.draining, log, clock) for feed in feeds
-        ]
+        self._intakes = self._made_intakes(feeds, clock) if feeds else []
         self._shutdown = Shutdown(
             self._intakes,
             self._fetchers,
@@ -218,6 +218,12 @@ class Worker:
         """Return the groups whose breakers are open here, and for how long still."""
         guards = {executor.group: executor.guard for executor in self._executors if executor.guard is not None}
         return {group: left for group, guard in guards.items() if (left := guard.paused_for) is not None}
+
+    def _made_intakes(self, feeds: Sequence[Feed], clock: Clock) -> list[Intake]:
+        from mainspring.runtime.intake import Intake  # most workers have none
+
+        shared = (self._storage, self._fetchers.nudge, lambda: self._heartbeat.draining, self._log, clock)
+        return [Intake(feed, *shared) for feed in feeds]
 
     def links(self) -> Mapping[str, Link]:
         """Return its connections to brokers, by the group of a route or the source of an intake."""
