@@ -2,10 +2,12 @@
 
 import asyncio
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
+from uuid import UUID
 
-from mainspring.brokers.contract import Broker, WireMessage
+from mainspring.brokers.contract import Broker, Received, WireMessage
 
 TOPIC = "orders.placed"
 
@@ -17,6 +19,8 @@ class Bench(Protocol):
     """How many bytes a body may have; one more is rejected."""
     keeps_undelivered: bool
     """Whether a message that was given back is received again at once, not only on another connection."""
+    parks: bool
+    """Whether it keeps what leads nowhere until something is there, and so rejects nothing."""
 
     async def open(self) -> None:
         """Make the place."""
@@ -47,6 +51,12 @@ class Bench(Protocol):
         ...
 
 
+def event(number: int, **headers: str) -> Received:
+    """A CloudEvent of ``TOPIC`` as a broker brings it."""
+    given = {"ce-id": f"evt-{number}", "ce-type": TOPIC, "ce-subject": f"order:{number}", **headers}
+    return Received(json.dumps({"n": number}).encode(), given, "application/json", "", "")
+
+
 def message(
     number: int = 0,
     body: bytes | None = None,
@@ -56,9 +66,13 @@ def message(
     correlation_id: str | None = None,
 ) -> WireMessage:
     body = b'{"n": %d}' % number if body is None else body
-    return WireMessage(
-        f"id-{number}", TOPIC, body, content_type, headers or {"ce-id": f"id-{number}"}, key, correlation_id
-    )
+    id = identity(number)
+    return WireMessage(id, TOPIC, body, content_type, headers or {"ce-id": id}, key, correlation_id)
+
+
+def identity(number: int) -> str:
+    """Return the id of a message: that of routes is a UUID."""
+    return str(UUID(int=number))
 
 
 async def until(question: Callable[[], bool | Awaitable[bool]]) -> None:

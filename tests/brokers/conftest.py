@@ -8,12 +8,14 @@ import pytest
 from aiormq.abc import AbstractChannel
 
 from mainspring.brokers.contract import BrokerConnection
-from tests.brokers.bench import Bench
+from mainspring.brokers.memory import MemoryQueues
+from tests.brokers.bench import TOPIC, Bench
 from tests.brokers.benches.kafka import KafkaBench
 from tests.brokers.benches.memory import MemoryBench
 from tests.brokers.benches.nats import NatsBench
 from tests.brokers.benches.rabbitmq import RabbitMQBench
 from tests.brokers.benches.redis import RedisBench
+from tests.brokers.benches.remote import RemoteBench
 from tests.services.brokers import SERVERS, listens
 from tests.services.needs import need
 
@@ -23,6 +25,7 @@ BENCHES: dict[str, type[Bench]] = {
     "nats": NatsBench,
     "rabbitmq": RabbitMQBench,
     "redis": RedisBench,
+    "remote": RemoteBench,
 }
 
 
@@ -33,6 +36,12 @@ def present(request: pytest.FixtureRequest) -> None:
     server = SERVERS.get(kind or request.node.path.stem.split("_")[1])
     if server is not None:
         need(listens(server), server.name, "make services")
+
+
+@pytest.fixture
+def queues() -> MemoryQueues:
+    """The in-process broker, with one queue."""
+    return MemoryQueues({"orders": [TOPIC]})
 
 
 @pytest.fixture(params=list(BENCHES))

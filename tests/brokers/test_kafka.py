@@ -9,6 +9,7 @@ import pytest
 
 from mainspring.brokers.contract import SENT, BrokerConnection, Received
 from mainspring.brokers.kafka import Kafka
+from mainspring.brokers.link import Link
 from mainspring.model.errors import BrokerUnavailable
 from tests.brokers.bench import message, until
 from tests.brokers.benches.kafka import REAL, KafkaBench, MockCluster
@@ -236,6 +237,20 @@ async def test_a_topic_that_was_missing_is_sent_to_as_soon_as_it_is_there(kafka:
     await connection.close()
 
     assert before[0].status == "rejected"
+    assert after == [SENT]
+
+
+async def test_a_missing_topic_that_is_declared_is_sent_to_later_by_the_next_connection(kafka: KafkaBench) -> None:
+    broker = Kafka(kafka.servers, topic=f"{kafka.topic}-nowhere", config=kafka.config, declare=True)
+    connection = await broker.connect()
+    before = await connection.send([message()], WAIT)
+    lost = connection.closed
+    await connection.close()
+    link = Link(broker)
+    after = await link.send([message()])
+    await link.close()
+
+    assert (before[0].status, lost) == ("later", True)
     assert after == [SENT]
 
 

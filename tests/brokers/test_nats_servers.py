@@ -1,13 +1,9 @@
 """NATS servers that refuse, end or fall silent, and the options that name them."""
 
 import asyncio
-import json
-import os
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +15,7 @@ from mainspring.brokers.nats import Nats
 from mainspring.model.errors import BadOption, BrokerUnavailable, MissingExtra
 from tests.brokers.bench import TOPIC, message, until
 from tests.brokers.benches.nats import URL, opened
+from tests.services.private_brokers import PrivateNats, private_broker
 
 WAIT = 10.0
 
@@ -31,55 +28,20 @@ authorization { users = [
 """
 
 
-class Server:
-    """A server of its own; ``stop`` makes it silent, ``kill`` ends it."""
-
-    def __init__(self, home: Path, *options: str, config: str = "") -> None:
-        home.mkdir()
-        (home / "config").write_text(config)
-        program = str(Path(sys.executable).parent / "nats-server")
-        place = ["-a", "127.0.0.1", "-p", "-1", "-sd", str(home / "store"), "-c", str(home / "config")]
-        place += ["--ports_file_dir", str(home)]
-        self._process = subprocess.Popen([program, *place, *options], stderr=subprocess.DEVNULL)
-        self._home = home
-        self.port = self._announced()
-
-    def _announced(self) -> int:
-        end = time.monotonic() + 30
-        while time.monotonic() < end and self._process.poll() is None:
-            for each in self._home.glob("*.ports"):
-                if text := each.read_text():
-                    return int(json.loads(text)["nats"][0].rpartition(":")[2])
-            time.sleep(0.01)
-        raise AssertionError("nats-server has not started")
-
-    def url(self, user: str = "") -> str:
-        return f"nats://{user}127.0.0.1:{self.port}"
-
-    def stop(self) -> None:
-        os.kill(self._process.pid, signal.SIGSTOP)
-        os.waitpid(self._process.pid, os.WUNTRACED)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-
-Starts = Callable[..., Server]
+Starts = Callable[..., Awaitable[PrivateNats]]
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Starts]:
-    started: list[Server] = []
+    with ExitStack() as stack:
 
-    def started_server(*options: str, config: str = "") -> Server:
-        home = tmp_path / str(len(started))
-        started.append(Server(home, *options, config=config))
-        return started[-1]
+        async def started(*options: str, config: str = "") -> PrivateNats:
+            (tmp_path / "config").write_text(config)
+            server = stack.enter_context(private_broker(PrivateNats, "-c", str(tmp_path / "config"), *options))
+            await server.start()
+            return server
 
-    yield started_server
-    for each in started:
-        each.kill()
+        yield started
 
 
 # ---- servers
@@ -87,7 +49,7 @@ def start(tmp_path: Path) -> Iterator[Starts]:
 
 async def test_what_a_long_name_identifies_is_bounded(start: Starts) -> None:
     name = "x" * 200
-    broker = Nats(start("-js").url(), stream=name, subjects=["orders.>"], durable="y" * 200)
+    broker = Nats((await start("-js")).url, stream=name, subjects=["orders.>"], durable="y" * 200)
     async with opened(broker) as connection:
         await connection.declare()
         assert await connection.send([message(1), message(2)], WAIT) == [SENT, SENT]
@@ -100,30 +62,30 @@ async def test_what_a_long_name_identifies_is_bounded(start: Starts) -> None:
 
 
 async def test_a_wrong_password_names_the_user_and_not_the_password(start: Starts) -> None:
-    server = start("-js", config=USERS)
+    server = await start("-js", config=USERS)
 
     with pytest.raises(BrokerUnavailable) as caught:
-        await Nats(server.url("admin:wr0ng@")).connect()
+        await Nats(server.url_of("admin:wr0ng@")).connect()
 
     assert f"127.0.0.1:{server.port} (user 'admin'): nats: 'Authorization Violation'" in str(caught.value)
-    assert "check the user and password in url=" in str(caught.value)
+    assert "check the user and the password in url=" in str(caught.value)
     assert "wr0ng" not in str(caught.value)
 
 
 async def test_a_password_may_have_any_character(start: Starts) -> None:
-    server = start("-js", config=USERS)
+    server = await start("-js", config=USERS)
 
-    async with opened(Nats(server.url("admin:s3cret%40home@"))) as connection:
+    async with opened(Nats(server.url_of("admin:s3cret%40home@"))) as connection:
         assert not connection.closed
 
 
 async def test_a_token_is_not_shown(start: Starts) -> None:
-    server = start("-js", config='authorization { token: "t0ken" }')
+    server = await start("-js", config='authorization { token: "t0ken" }')
 
-    async with opened(Nats(server.url("t0ken@"))) as connection:
+    async with opened(Nats(server.url_of("t0ken@"))) as connection:
         assert not connection.closed
     with pytest.raises(BrokerUnavailable, match=r"\(token\)") as caught:
-        await Nats(server.url("wr0ng@")).connect()
+        await Nats(server.url_of("wr0ng@")).connect()
 
     assert "wr0ng" not in str(caught.value)
 
@@ -134,20 +96,20 @@ async def test_tls_is_not_left_out_silently() -> None:
 
 
 async def test_disabled_jetstream_is_named(start: Starts) -> None:
-    server = start()
+    server = await start()
 
     with pytest.raises(BrokerUnavailable, match=rf"JetStream is disabled at 127.0.0.1:{server.port}.*nats-server -js"):
-        await Nats(server.url()).connect()
+        await Nats(server.url).connect()
 
 
 async def test_one_who_may_only_send_sends_and_is_told_at_once_where_it_may_not(start: Starts) -> None:
-    server = start("-js", config=USERS)
+    server = await start("-js", config=USERS)
     async with opened(
-        Nats(server.url("admin:s3cret%40home@"), stream="orders", subjects=["orders.>"], declare=True)
+        Nats(server.url_of("admin:s3cret%40home@"), stream="orders", subjects=["orders.>"], declare=True)
     ) as admin:
         await admin.declare()
 
-    async with opened(Nats(server.url("shop:pw@"))) as shop, asyncio.timeout(5):
+    async with opened(Nats(server.url_of("shop:pw@"))) as shop, asyncio.timeout(5):
         denied = message(1)._replace(topic="orders.Cancelled")
         first, second, third = await shop.send([message(0), denied, message(2)], WAIT)
 
@@ -159,12 +121,12 @@ async def test_one_who_may_only_send_sends_and_is_told_at_once_where_it_may_not(
 
 @pytest.mark.parametrize("body", [b"{}", b"x" * 900_000], ids=["small", "more than the socket takes"])
 async def test_a_silent_server_ends_a_send_in_time_and_a_close_too(start: Starts, body: bytes) -> None:
-    server = start("-js")
-    broker = Nats(server.url(), stream="orders", subjects=["orders.>"])
+    server = await start("-js")
+    broker = Nats(server.url, stream="orders", subjects=["orders.>"])
     async with opened(broker) as connection:
         await connection.declare()
         assert await connection.send([message()], WAIT) == [SENT]
-        server.stop()
+        server.freeze()
 
         async with asyncio.timeout(10):
             results = await connection.send([message(number, body=body) for number in range(20)], 0.5)
@@ -184,13 +146,13 @@ def _sockets(port: int) -> list[Any]:
 
 
 async def test_a_server_that_ends_ends_what_waits_for_it(start: Starts) -> None:
-    server = start("-js")
-    broker = Nats(server.url(), stream="orders", subjects=["orders.>"], durable="billing")
+    server = await start("-js")
+    broker = Nats(server.url, stream="orders", subjects=["orders.>"], durable="billing")
     async with opened(broker) as connection:
         await connection.declare()
         waiting = asyncio.create_task(connection.receive(1, 60))
         await connection.lag()
-        server.kill()
+        server.end()
 
         async with asyncio.timeout(10):
             with pytest.raises(BrokerUnavailable, match=f"the connection to 127.0.0.1:{server.port} is lost"):
@@ -202,12 +164,12 @@ async def test_a_server_that_ends_ends_what_waits_for_it(start: Starts) -> None:
 
 async def test_a_silent_server_is_lost_to_a_reader(start: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mainspring.brokers.nats_connection._ANSWER_WITHIN", 0.2)
-    server = start("-js")
-    broker = Nats(server.url(), stream="orders", subjects=["orders.>"], durable="billing")
+    server = await start("-js")
+    broker = Nats(server.url, stream="orders", subjects=["orders.>"], durable="billing")
     async with opened(broker) as connection:
         await connection.declare()
         assert await connection.receive(1, 0.1) == []
-        server.stop()
+        server.freeze()
 
         with pytest.raises(BrokerUnavailable, match="does not respond"):
             await connection.receive(1, 0.1)
@@ -215,11 +177,11 @@ async def test_a_silent_server_is_lost_to_a_reader(start: Starts, monkeypatch: p
 
 
 async def test_another_server_of_the_list_is_taken_if_one_is_away(start: Starts) -> None:
-    away, here = start("-js"), start("-js")
-    away.kill()
+    away, here = await start("-js"), await start("-js")
+    away.end()
 
     for _ in range(4):  # their order is random
-        async with opened(Nats([away.url(), here.url()])) as connection:
+        async with opened(Nats([away.url, here.url])) as connection:
             assert not connection.closed
 
 
@@ -268,7 +230,8 @@ def test_it_says_what_it_is_without_its_password() -> None:
 
 async def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nats.aio.client", None)
-    monkeypatch.delitem(sys.modules, "mainspring.brokers.nats_connection", raising=False)
+    for name in ("nats_client", "nats_connection"):
+        monkeypatch.delitem(sys.modules, f"mainspring.brokers.{name}", raising=False)
 
     with pytest.raises(MissingExtra, match=r"pip install 'mainspring\[nats\]'"):
         await Nats(URL).connect()

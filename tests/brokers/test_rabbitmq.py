@@ -13,7 +13,7 @@ from aiormq.abc import AbstractChannel
 from mainspring.brokers.contract import SENT, BrokerConnection
 from mainspring.brokers.rabbitmq import RabbitMQ
 from mainspring.model.errors import BrokerUnavailable
-from tests.brokers.bench import TOPIC, message, until
+from tests.brokers.bench import TOPIC, identity, message, until
 from tests.brokers.benches.rabbitmq import URL, connected
 
 WAIT = 10.0
@@ -31,7 +31,8 @@ async def test_a_missing_exchange_rejects_in_the_brokers_words_and_the_connectio
         found = await connection.send([message(2)], WAIT)
 
     assert [each.status for each in missing] == ["rejected"] * 2
-    assert {each.reason for each in missing} == {f"NOT_FOUND - no exchange '{name}' in vhost '/'"}
+    how = "declare=True makes it, or change exchange="
+    assert {each.reason for each in missing} == {f"NOT_FOUND - no exchange '{name}' in vhost '/': {how}"}
     assert (closed, found) == (False, [SENT])
 
 
@@ -83,7 +84,8 @@ async def test_what_leads_nowhere_is_rejected_each_although_two_have_one_id(name
         results = await connection.send([message(1), message(1), message(1)], WAIT)
 
     assert [each.status for each in results] == ["rejected"] * 3
-    assert {each.reason for each in results} == {f"no queue is bound for routing key '{name}' (NO_ROUTE)"}
+    how = "bind one, or change exchange= or routing_key="
+    assert {each.reason for each in results} == {f"no queue is bound for routing key '{name}' (NO_ROUTE): {how}"}
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ async def test_a_message_is_persistent_and_has_its_properties(raw: AbstractChann
         await connection.send([message(7, correlation_id="cart-7")], WAIT)
     properties = (await raw.basic_get(name)).header.properties
 
-    assert (properties.message_id, properties.correlation_id) == ("id-7", "cart-7")
+    assert (properties.message_id, properties.correlation_id) == (identity(7), "cart-7")
     assert (properties.content_type, properties.delivery_mode) == ("application/json", 2)
 
 
@@ -239,7 +241,7 @@ async def test_many_large_ones_are_sent_in_order(raw: AbstractChannel, name: str
             found += await connection.receive(7, WAIT)
 
     assert results == [SENT] * 7
-    assert [each.message_id for each in found] == [f"id-{number}" for number in range(7)]
+    assert [each.message_id for each in found] == [identity(number) for number in range(7)]
 
 
 async def test_a_queue_that_is_deleted_ends_the_wait_for_it(raw: AbstractChannel, name: str) -> None:

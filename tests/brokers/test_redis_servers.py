@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import tempfile
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +13,7 @@ from mainspring.brokers.redis import RedisStreams
 from mainspring.model.errors import BrokerUnavailable
 from tests.brokers.bench import TOPIC, message, until
 from tests.brokers.benches.redis import connected
+from tests.services.private_brokers import PrivateRedis, private_broker
 
 WAIT = 10.0
 
@@ -22,20 +21,11 @@ WAIT = 10.0
 @contextlib.asynccontextmanager
 async def own_server(*options: str) -> AsyncIterator[tuple[str, Any]]:
     """A server for one test, which may be broken."""
-    with tempfile.TemporaryDirectory(prefix="ms-") as home:
-        path = f"{home}/redis.sock"
-        fixed = ("--port", "0", "--unixsocket", path, "--save", "", "--dir", home)
-        process = await asyncio.create_subprocess_exec(
-            "redis-server", *fixed, *options, stdout=asyncio.subprocess.DEVNULL
-        )
-        client = Redis(unix_socket_path=path)
-        try:
-            await until(Path(path).exists)
+    with private_broker(PrivateRedis, *options) as server:
+        await server.start()
+        path = f"{server.home}/redis.sock"
+        async with Redis(unix_socket_path=path) as client:
             yield f"unix://{path}", client
-        finally:
-            await client.aclose()
-            process.terminate()
-            await process.wait()
 
 
 Reply = Callable[[bytes], bytes | None]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
+from mainspring.model.errors import BadOption
 from mainspring.model.redaction import redacted
 
 Addressing = str | Mapping[str, str] | Callable[[str], str]
 """How a topic becomes an address of the broker: text with ``{topic}``, a mapping of topics, or a function."""
+_SERVER = re.compile(r"[A-Za-z0-9._-]{1,40}")
 
 
 class WireMessage(NamedTuple):
@@ -61,6 +64,8 @@ class Received:
     redelivered: bool = False
     token: Any = field(default=None, compare=False, repr=False)
     """What the adapter acknowledges it by."""
+    unreadable: str | None = None
+    """Why what it has beside its body cannot be read, as where that is no UTF-8 text; None if it can."""
 
 
 class BrokerConnection(Protocol):
@@ -96,7 +101,10 @@ class BrokerConnection(Protocol):
         ...
 
     async def lag(self) -> int | None:
-        """Return how many messages wait in the broker for this source; None if that cannot be known."""
+        """Return how many messages wait in the broker for this source; None if that cannot be known.
+
+        It may be asked while another task receives, and replies within seconds, or raises BrokerUnavailable.
+        """
         ...
 
     async def check(self) -> list[str]:
@@ -121,7 +129,7 @@ class Broker(ABC):
     """Whether messages of one key are received in the order in which they were sent."""
 
     declare: bool
-    """Whether a worker makes missing exchanges, queues, topics and streams when it starts."""
+    """Whether a worker makes missing exchanges, queues, topics and streams when it connects."""
 
     @property
     @abstractmethod
@@ -143,13 +151,37 @@ class Broker(ABC):
     def source(self) -> str:
         """What is read, as in "rabbitmq:billing", for inbox marks: at most 190 characters. Empty: only sent to."""
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """Each queue, topic or stream that is read, as in "rabbitmq:billing": no two intakes may share one."""
+        return frozenset({self.source} - {""})
+
+    @property
+    def addressing(self) -> Addressing:
+        """How a topic becomes an address."""
+        return "{topic}"
+
     @abstractmethod
     def address(self, topic: str) -> str:
         """Return where messages of this topic are sent, for people."""
 
+    def require(self) -> None:  # noqa: B027 - most that are no adapters need nothing
+        """Import the client library. Raises MissingExtra if it is not installed."""
+
     @abstractmethod
     async def connect(self) -> BrokerConnection:
         """Open a connection. Raises BrokerUnavailable, or BadOption for what no attempt will mend."""
+
+
+def sourced(kind: str, server: str | None, *parts: str) -> str:
+    """Return a source: what kind of broker, the name of the server if it has one, and what is read there."""
+    return ":".join((kind, *(() if server is None else (server,)), *parts))
+
+
+def check_server(name: object) -> None:
+    """Raise BadOption unless this can be the name of a server in a source."""
+    if name is not None and not (isinstance(name, str) and _SERVER.fullmatch(name)):
+        raise BadOption(f"name={name!r} must be 1 to 40 letters, digits, '.', '_' and '-', as in name='eu'")
 
 
 def addressed(how: Addressing, topic: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
 
-from mainspring.brokers.contract import Addressing, Broker, BrokerConnection, addressed, bounded
+from mainspring.brokers.contract import Addressing, Broker, BrokerConnection, addressed, bounded, check_server, sourced
 from mainspring.model.errors import BadOption, MissingExtra
 
 NAME = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
@@ -58,7 +58,10 @@ class Kafka(Broker):
     replicas: int | None = None
     """How many replicas a declared topic has [the default of the broker]."""
     declare: bool = False
-    """Whether a worker makes missing topics when it starts."""
+    """Whether a worker makes missing topics when it connects."""
+    name: str | None = None
+    """What distinguishes this server from another whose topics have the same names, as in "eu". It is part of the
+    inbox marks: after a change of it, a repeat of an older message is not known."""
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -67,7 +70,7 @@ class Kafka(Broker):
         if not servers or not all(_SERVER.fullmatch(each) for each in servers):
             # Not quoted: it may contain a password.
             raise BadOption(
-                "servers must be host:port, or several of them; user and password are "
+                "servers must be host:port, or several of them, without kafka:// before them; user and password are "
                 'config={"sasl.username": …, "sasl.password": …}'
             )
         if isinstance(self.topics, str):
@@ -77,6 +80,7 @@ class Kafka(Broker):
                 raise BadOption(f"{each!r} is no topic of Kafka: use up to 249 letters, digits, '.', '_' and '-'")
         if self.topics and not self.group_id:
             raise BadOption("to read topics takes a consumer group: pass group_id")
+        check_server(self.name)
         for name in self.config or ():
             if name in _RESERVED:
                 raise BadOption(f"config cannot have {name!r}: {_RESERVED[name]}")
@@ -100,7 +104,15 @@ class Kafka(Broker):
     @property
     def source(self) -> str:
         """The group and the topics that are read."""
-        return bounded(f"kafka:{self.group_id}:{','.join(sorted(self.topics))}", 190, "/") if self.topics else ""
+        return bounded(self._source_of(",".join(sorted(self.topics))), 190, "/") if self.topics else ""
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Each topic that the group reads."""
+        return frozenset(map(self._source_of, self.topics))
+
+    def _source_of(self, topics: str) -> str:
+        return sourced(self.kind, self.name, self.group_id or "", topics)
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -109,14 +121,25 @@ class Kafka(Broker):
             return () if "{topic}" in self.topic else (self.topic,)
         return tuple(dict.fromkeys(self.topic.values())) if isinstance(self.topic, Mapping) else ()
 
+    @property
+    def addressing(self) -> Addressing:
+        """See ``Broker``."""
+        return self.topic
+
     def address(self, topic: str) -> str:
         """Return the topic of Kafka that messages of this topic are sent to."""
         return addressed(self.topic, topic)
 
+    def require(self) -> None:
+        """See ``Broker``."""
+        try:
+            import mainspring.brokers.kafka_connection  # noqa: F401
+        except ImportError as error:
+            raise MissingExtra("confluent-kafka", "kafka", "Kafka(…)") from error
+
     async def connect(self) -> BrokerConnection:
         """Connect. A member joins its group when it first receives."""
-        try:
-            from mainspring.brokers.kafka_connection import connect
-        except ImportError:
-            raise MissingExtra("confluent-kafka", "kafka", "Kafka") from None
+        self.require()
+        from mainspring.brokers.kafka_connection import connect
+
         return await connect(self)

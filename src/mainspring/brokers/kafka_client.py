@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
 
+from mainspring.brokers.contract import SendResult
 from mainspring.model.errors import BadOption, BrokerUnavailable
 
 if TYPE_CHECKING:
@@ -32,15 +33,8 @@ REJECTS = frozenset(
         KafkaError._BAD_MSG,
     }
 )
-NO_TOPIC = frozenset(
-    {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError.TOPIC_EXCEPTION,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    }
-)
+_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+NO_TOPIC = _MISSING | {KafkaError.TOPIC_EXCEPTION, KafkaError.TOPIC_AUTHORIZATION_FAILED}
 """Errors that no further attempt mends, of a message and of its topic; after all others it is sent again."""
 _REFUSALS = frozenset(
     {
@@ -51,6 +45,7 @@ _REFUSALS = frozenset(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
+_AWAY = frozenset({KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT, ALL_DOWN})
 STALE = frozenset(
     {
         KafkaError.ILLEGAL_GENERATION,
@@ -84,6 +79,18 @@ def new_client(
         raise BadOption(f"Kafka(config=…): {error.args[0].str()}") from error
 
 
+def judged(broker: Kafka, error: KafkaError, topic: str) -> SendResult:
+    """Return what an error means for a message to this topic: one that is declared is missing for a moment only."""
+    reason = f"topic {topic!r}: {error.str()}"
+    if error.code() in _MISSING and broker.declare and topic in broker.known:
+        return SendResult("later", reason)
+    if error.code() in NO_TOPIC:
+        return SendResult("rejected", f"{reason}: create it, or grant the right to write")
+    if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        reason += ": raise message.max.bytes in config= and max.message.bytes of the topic, or send a reference"
+    return SendResult("rejected" if error.code() in REJECTS else "later", reason)
+
+
 def unavailable(broker: Kafka, error: KafkaError) -> BrokerUnavailable:
     """Return what to raise for an error: it names the user, and what to check."""
     user = (broker.config or {}).get("sasl.username")
@@ -91,4 +98,8 @@ def unavailable(broker: Kafka, error: KafkaError) -> BrokerUnavailable:
     advice = ""
     if error.code() in _REFUSALS:
         advice = ": check sasl.username, sasl.password and sasl.mechanism in config, and the rights of the user"
+    elif error.code() in _AWAY:
+        advice = ": check servers, and that Kafka runs there"
+    elif error.code() in NO_TOPIC:
+        advice = ": create it, or pass declare=True"
     return BrokerUnavailable(f"{shown}: {error.str()}{advice}")

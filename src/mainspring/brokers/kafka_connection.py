@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from mainspring.brokers import kafka_client
-from mainspring.brokers.contract import SENT, Received, SendResult, WireMessage, bounded
+from mainspring.brokers.contract import SENT, Received, SendResult, WireMessage
 from mainspring.brokers.kafka import NAME
+from mainspring.brokers.kafka_message import CONTENT_TYPE, received_message
 from mainspring.brokers.kafka_topics import KafkaTopics
-from mainspring.model.errors import BrokerUnavailable
+from mainspring.model.errors import BadOption, BrokerUnavailable
 from mainspring.model.text import described
 
 if TYPE_CHECKING:
@@ -25,10 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_CONTENT_TYPE = "content-type"
 _CONNECT_WITHIN = 8.0
-_RETURN_WITHIN = 2.0
-"""Seconds within which a broker must be back after all were gone."""
 _CLOSE_WITHIN = 3.0
 _SLICE = 0.2
 """Seconds after which a wait in the reader's thread notices that it was cancelled."""
@@ -130,7 +128,7 @@ class KafkaConnection:
         else:
             self._producer = self._new_producer()
         client = self._producer if self._consumer is None else self._consumer
-        await self._in_thread(self._reach, client, _CONNECT_WITHIN)
+        await self._in_thread(self._reach, client)
 
     def _new_producer(self) -> Any:
         own = {"partitioner": "murmur2_random", "linger.ms": 1, "topic.metadata.propagation.max.ms": 5000}
@@ -138,31 +136,27 @@ class KafkaConnection:
         return kafka_client.new_client(Producer, self._broker, own, fixed, self._on_error)
 
     def _on_error(self, error: Any) -> None:
-        if error.code() == kafka_client.ALL_DOWN:
-            self._down = True
-        else:
+        self._down = self._down or error.code() == kafka_client.ALL_DOWN
+        if error.code() != kafka_client.ALL_DOWN or self._trouble is None:
             self._trouble = error
         if error.fatal():
             self._closed = True
 
-    def _reach(self, client: Any, within: float) -> None:
+    def _reach(self, client: Any) -> None:
         """Ask a broker for anything, so that errors of all of them are known at once, not after a timeout."""
-        until = time.monotonic() + within
+        until = time.monotonic() + _CONNECT_WITHIN
         asked = (self._broker.topics or ("__consumer_offsets",))[0]
-        self._down = False
         while True:
             try:
                 client.list_topics(asked, timeout=0.5)
             except KafkaException as error:
-                # Either calls _on_error; a consumer may also find messages, which count.
-                if client is self._consumer:
-                    self._take(client.consume(1, 0))
-                else:
-                    client.poll(0)
+                client.poll(0)  # calls _on_error
                 if self._down or self._closed or time.monotonic() > until:
                     self._closed = True
                     raise kafka_client.unavailable(self._broker, self._trouble or error.args[0]) from None
             else:
+                client.poll(0)
+                self._down = False  # before it was reached, and that is told late
                 return
 
     async def _in_thread(self, call: Callable[..., T], *args: object) -> T:
@@ -223,9 +217,9 @@ class KafkaConnection:
         try:
             topic = self._broker.address(message.topic)
             if not NAME.fullmatch(topic):
-                raise ValueError(f"{topic!r} is no name of a topic")  # noqa: TRY301 - as what the client refuses
+                raise BadOption(f"{topic!r} is no name of a topic: change topic=")  # noqa: TRY301 - as what the client refuses
             headers = {name: value.encode() for name, value in message.headers.items()}
-            headers[_CONTENT_TYPE] = message.content_type.encode()
+            headers[CONTENT_TYPE] = message.content_type.encode()
             key = None if message.key is None else message.key.encode()
             report = partial(self._report, batch, index, topic)
             self._producer.produce(topic, message.body, key, headers=headers, on_delivery=report)
@@ -235,6 +229,8 @@ class KafkaConnection:
             batch.settle(index, SendResult("later", f"the queue of the producer is full: {error}"))
         except KeyError:
             batch.settle(index, SendResult("rejected", f"Kafka(topic=…) has no entry for {message.topic!r}: add it"))
+        except BadOption as error:
+            batch.settle(index, SendResult("rejected", str(error)))
         except Exception as error:  # noqa: BLE001 - a function of the user, or a message that has no encoding
             batch.settle(index, SendResult("rejected", described(error)))
 
@@ -249,11 +245,12 @@ class KafkaConnection:
         batch.settle(index, self._judged(error, topic))
 
     def _judged(self, error: Any, topic: str) -> SendResult:
-        reason = f"topic {topic!r}: {error.str()}"
-        if error.code() in kafka_client.NO_TOPIC:
+        result = kafka_client.judged(self._broker, error, topic)
+        if error.code() in kafka_client.NO_TOPIC and result.status == "rejected":
             self._refused.add(topic)
-            return SendResult("rejected", f"{reason}: create it, or grant the right to write")
-        return SendResult("rejected" if error.code() in kafka_client.REJECTS else "later", reason)
+        elif error.code() in kafka_client.NO_TOPIC:
+            self._closed = True  # the next connection declares it
+        return result
 
     async def receive(self, limit: int, wait: float) -> list[Received]:
         """See ``BrokerConnection``."""
@@ -288,7 +285,10 @@ class KafkaConnection:
                 messages += self._consumer.consume(limit - 1, 0)
             self._take(messages)
             if self._down:
-                self._reach(self._consumer, _RETURN_WITHIN)
+                # A cluster may come back without its data, and then this client's positions skip what is new there:
+                # the next connection goes on from what is committed.
+                self._closed = True
+                raise kafka_client.unavailable(self._broker, self._trouble)
             if left == 0:
                 return
 
@@ -300,11 +300,12 @@ class KafkaConnection:
                 partition = self._partitions.get((message.topic(), message.partition()))
                 if partition is not None:
                     again = partition.took(message.offset())
-                    self._ready.append(_received(message, partition, again=again))
+                    self._ready.append(received_message(message, partition, again=again))
             elif error.code() not in kafka_client.PASSING:
                 failed = error
         if failed is not None:
-            self._closed = self._closed or failed.fatal()
+            # In a topic that is made again, too, offsets begin at 0.
+            self._closed = self._closed or failed.fatal() or failed.code() in kafka_client.NO_TOPIC
             raise kafka_client.unavailable(self._broker, failed)
 
     def _assigned(self, _: Any, assigned: Iterable[Any]) -> None:
@@ -418,32 +419,3 @@ class KafkaConnection:
             pass  # its group or its queue is gone already
         self._consumer = self._producer = None
         self._topics.release()
-
-
-def _received(message: Any, partition: _Partition, *, again: bool) -> Received:
-    """Return a message. Its time is part of its coordinates: in a topic that is made again, offsets begin at 0."""
-    headers: dict[str, str | bytes] = {}
-    content_type = None
-    for name, value in message.headers() or ():
-        if name.lower() == _CONTENT_TYPE:
-            content_type = None if value is None else value.decode(errors="replace")
-        else:
-            headers[name] = _text(value or b"")
-    key, offset, (_, timestamp) = message.key(), message.offset(), message.timestamp()
-    return Received(
-        message.value() or b"",
-        headers,
-        content_type,
-        partition.topic,
-        bounded(f"{partition.topic}/{partition.number}/{offset}/{timestamp}", 200),
-        key=None if key is None else key.decode(errors="backslashreplace"),
-        redelivered=again,
-        token=(partition, offset),
-    )
-
-
-def _text(value: bytes) -> str | bytes:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value

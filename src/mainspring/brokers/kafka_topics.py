@@ -67,7 +67,7 @@ class KafkaTopics:
                 remedy = "create it, or pass declare=True" if missing else "change that"
                 wrong.append(f"topic {topic!r}: {error.str()}: {remedy}")
         except KafkaException as error:
-            wrong.append(f"{unavailable(self._broker, error.args[0])}: check that it runs, and servers")
+            wrong.append(str(unavailable(self._broker, error.args[0])))
         return wrong
 
     async def declare(self) -> list[str]:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 from mainspring.brokers.contract import Broker, BrokerConnection, SendResult, WireMessage
-from mainspring.model.errors import BrokerError, BrokerUnavailable
+from mainspring.model.errors import BrokerError, BrokerUnavailable, MainspringError
+from mainspring.model.text import storable
+from mainspring.model.views import BrokerLink
 
 BrokerEvent = Literal["sent", "later", "rejected", "received", "stored", "repeat", "reconnected"]
 """What is counted: messages sent and confirmed, to be sent again, and rejected; received, stored, and received once
@@ -22,6 +24,9 @@ _LONGEST_PAUSE = 15.0
 CONFIRM_WITHIN = 15.0
 """Seconds within which a broker must confirm."""
 CONNECT_WITHIN = 10.0
+_LAG_WITHIN = 15.0
+"""More than any adapter waits for a reply: one that is cancelled may have to give up its connection."""
+_LONGEST_ERROR = 300
 
 
 class Link:
@@ -33,9 +38,11 @@ class Link:
     def __init__(self, broker: Broker, now: Callable[[], float] = time.monotonic) -> None:
         self.broker: Broker = broker
         self.error: str | None = None
-        """Why it is not connected; None while it is, or has not been used."""
+        """Why it is not connected, without passwords; None while it is, or has not been used."""
         self.counts: dict[BrokerEvent, int] = dict.fromkeys(get_args(BrokerEvent), 0)
         """What has happened since it was made."""
+        self.lag: int | None = None
+        """How many messages waited in the broker when that was last asked; None if that is unknown."""
         self._down_since: float | None = None
         self._now = now
         self._connection: BrokerConnection | None = None
@@ -54,6 +61,22 @@ class Link:
         """Whether it is connected."""
         return self._connection is not None and not self._connection.closed
 
+    def view(self, name: str, direction: Literal["out", "in"]) -> BrokerLink:
+        """Return its state, for a report."""
+        error = None if self.error is None else storable(self.error)[:_LONGEST_ERROR]
+        down_for = None if self.down_for is None else round(self.down_for, 1)
+        counts: dict[str, int] = {event: count for event, count in self.counts.items() if count}
+        return BrokerLink(name, direction, self.is_open, error, down_for, self.lag, counts)
+
+    async def measure(self) -> None:
+        """Ask how many messages wait in the broker. Unknown without a connection, which is not opened for that."""
+        connection = self._connection
+        try:
+            async with asyncio.timeout(_LAG_WITHIN):
+                self.lag = None if connection is None or connection.closed else await connection.lag()
+        except (BrokerError, TimeoutError):
+            self.lag = None
+
     async def connection(self, patience: float = 0.0) -> BrokerConnection:
         """Return the open connection, or open it; wait for up to ``patience`` seconds. Raises BrokerUnavailable."""
         until = self._now() + patience
@@ -69,7 +92,7 @@ class Link:
     async def send(
         self, messages: Sequence[WireMessage], patience: float = 0.0, within: float = CONFIRM_WITHIN
     ) -> list[SendResult]:
-        """Send all; without a connection all are *later*. Raises only what no attempt will mend."""
+        """Send all; without a connection all are *later*, also if no attempt will mend that: the reason is told."""
         try:
             connection = await self.connection(patience)
         except BrokerUnavailable as error:
@@ -105,11 +128,13 @@ class Link:
                 async with asyncio.timeout(CONNECT_WITHIN):
                     connection = await self.broker.connect()
                     self._connection = connection
-                    if not self._opened_once:
-                        await self._examine(connection)
+                    await self._examine(connection)
             except TimeoutError:
-                raise await self._failed(BrokerUnavailable(f"no response within {CONNECT_WITHIN:g} s")) from None
-            except BrokerError as error:
+                silent = (
+                    f"no response within {CONNECT_WITHIN:g} s: check the host and the port, and that the broker runs"
+                )
+                raise await self._failed(BrokerUnavailable(silent)) from None
+            except MainspringError as error:  # also an option that the client refuses, which buries no message
                 raise await self._failed(error) from error
             except BaseException:  # cancelled, or a mistake of the adapter's
                 await self._drop()
@@ -118,14 +143,14 @@ class Link:
             return connection
 
     async def _examine(self, connection: BrokerConnection) -> None:
-        """Make what is missing, if that is wanted, and log what is wrong."""
+        """Make what is missing, if that is wanted: a broker may come back empty. What is wrong is logged once."""
         if self.broker.declare:
             for each in await connection.declare():
                 _logger.info("%s: made %s", self.broker.shown, each)
-        for problem in await connection.check():
+        for problem in [] if self._opened_once else await connection.check():
             _logger.warning("%s: %s", self.broker.shown, problem)
 
-    async def _failed(self, error: BrokerError) -> BrokerUnavailable:
+    async def _failed(self, error: MainspringError) -> BrokerUnavailable:
         await self._drop()
         self._failures += 1
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self._failures, 16)) * random.uniform(0.5, 1.0)

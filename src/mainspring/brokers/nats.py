@@ -6,15 +6,27 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import ClassVar
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
-from mainspring.brokers.contract import Addressing, Broker, BrokerConnection, WireMessage, addressed, bounded
+from mainspring.brokers.contract import (
+    Addressing,
+    Broker,
+    BrokerConnection,
+    WireMessage,
+    addressed,
+    bounded,
+    check_server,
+    sourced,
+)
 from mainspring.model.errors import BadOption, MissingExtra
 from mainspring.timing.duration import Duration, DurationError, duration
 
-SUBJECT = re.compile(r"(?!\$JS\.|\$SYS\.|_INBOX\.)[^\s.*>]+(?:\.[^\s.*>]+)*")
+_SUBJECT = re.compile(r"(?!\$JS\.|\$SYS\.|_INBOX\.)[^\s.*>]+(?:\.[^\s.*>]+)*")
 """What a message can be sent to."""
+_LONGEST_SUBJECT = 3_900
+"""Over a protocol line of more than 4,096 bytes the server closes the connection."""
 _NAME = re.compile(r"[^\s.*>/\\]{1,255}")
 _PATTERN = re.compile(r"(?:\*|[^\s.*>]+|>\Z)(?:\.(?:\*|[^\s.*>]+|>\Z))*")
 _NO_TOKEN = re.compile(r"[^!#$&'*+\-.^_`|~0-9A-Za-z]")
@@ -50,7 +62,10 @@ class Nats(Broker):
     ack_wait: timedelta
     """After what time a declared durable delivers again what a lost worker has not acknowledged."""
     declare: bool
-    """Whether a worker makes a missing stream, which keeps all that it gets, and a missing durable when it starts."""
+    """Whether a worker makes a missing stream, which keeps all that it gets, and a missing durable when it connects."""
+    name: str | None
+    """What distinguishes this server from another whose streams have the same names, as in "eu". It is part of the
+    inbox marks: after a change of it, a repeat of an older message is not known."""
 
     def __init__(
         self,
@@ -62,24 +77,26 @@ class Nats(Broker):
         durable: str | None = None,
         ack_wait: Duration = "1m",
         declare: bool = False,
+        name: str | None = None,
     ) -> None:
+        check_server(name)
         servers = (url,) if isinstance(url, str) else tuple(url)
         _require(len({_user(each) for each in servers}) == 1, "url: pass one, or several with the same user")
-        for option, name in (("stream", stream), ("durable", durable)):
-            named = name is None or (isinstance(name, str) and _NAME.fullmatch(name))
-            _require(named, f"{option}={name!r}: a name has no blank and none of . * > / \\")
+        for option, given in (("stream", stream), ("durable", durable)):
+            named = given is None or (isinstance(given, str) and _NAME.fullmatch(given))
+            _require(named, f"{option}={given!r}: a name has no blank and none of . * > / \\")
         _require(stream or not (durable or subjects), "durable= and subjects= belong to a stream: pass stream= too")
         fits = not isinstance(subjects, str) and all(_PATTERN.fullmatch(each) for each in subjects)
         _require(fits, f"subjects={subjects!r}: pass a list of subjects, as in ['orders.>']")
         for each in _fixed(subject.replace("{topic}", "topic") if isinstance(subject, str) else subject):
-            _require(SUBJECT.fullmatch(each), f"subject={each!r}: write words with dots between, and no wildcard")
+            _require(_SUBJECT.fullmatch(each), f"subject={each!r}: write words with dots between, and no wildcard")
         try:
             wait = duration(ack_wait, of="ack_wait")
         except DurationError as error:
             raise BadOption(f"Nats({error})") from None
         _require(wait >= timedelta(milliseconds=1), f"ack_wait={ack_wait!r}: it must be at least 1ms")
         self.__dict__.update(servers=servers, subject=subject, stream=stream, subjects=tuple(subjects))
-        self.__dict__.update(durable=durable, ack_wait=wait, declare=declare)
+        self.__dict__.update(durable=durable, ack_wait=wait, declare=declare, name=name)
 
     def __repr__(self) -> str:
         return f"Nats({self.shown!r})"
@@ -97,21 +114,34 @@ class Nats(Broker):
     @property
     def source(self) -> str:
         """The durable that is read; what is long, with a hash."""
-        return "" if self.durable is None else bounded(f"nats:{self.stream}:{self.durable}", 190)
+        if self.durable is None:
+            return ""
+        return bounded(sourced(self.kind, self.name, str(self.stream), self.durable), 190)
+
+    @property
+    def addressing(self) -> Addressing:
+        """See ``Broker``."""
+        return self.subject
 
     def address(self, topic: str) -> str:
         """Return the subject of a topic."""
         try:
             return addressed(self.subject, topic)
         except KeyError:
-            raise BadOption(f"Nats(subject=…) has no subject for topic {topic!r}") from None
+            raise BadOption(f"Nats(subject=…) has no subject for topic {topic!r}: add it") from None
+
+    def require(self) -> None:
+        """See ``Broker``."""
+        try:
+            import mainspring.brokers.nats_connection  # noqa: F401
+        except ImportError as error:
+            raise MissingExtra("nats-py", "nats", "Nats(…)") from error
 
     async def connect(self) -> BrokerConnection:
         """Connect."""
-        try:
-            from mainspring.brokers.nats_connection import connect
-        except ImportError:
-            raise MissingExtra("nats-py", "nats", "Nats(…)") from None
+        self.require()
+        from mainspring.brokers.nats_connection import connect
+
         return await connect(self, _user(self.servers[0]), _fixed(self.subject))
 
 
@@ -138,30 +168,48 @@ def _user(url: str) -> tuple[str | None, str | None]:
     return parts.username and unquote(parts.username), parts.password and unquote(parts.password)
 
 
+@lru_cache(maxsize=256)  # subjects repeat with each message
+def is_subject(text: str) -> bool:
+    """Return whether a message can be sent to a subject of this name."""
+    return _SUBJECT.fullmatch(text) is not None and len(text.encode()) <= _LONGEST_SUBJECT
+
+
 def written_headers(message: WireMessage, subject: str) -> dict[str, str]:
     """Return the headers of a message to a subject, as they are sent."""
     # The id is first: a server that meets its name in a value before it does not deduplicate.
     found = {"Nats-Msg-Id": _encoded(f"{message.id}@{subject}"), "content-type": _encoded(message.content_type)}
     for name, value in message.headers.items():
-        if name.lower() not in ("nats-msg-id", "content-type"):
-            found[_encoded(name, _NO_TOKEN)] = _encoded(value)
+        if (written := _encoded_name(name)) is not None:
+            found[written] = _encoded(value)
     return found
 
 
-def read_headers(found: Mapping[str, str], subject: str) -> tuple[dict[str, str | bytes], str | None, str | None]:
+def read_headers(
+    found: Mapping[str, str | bytes], subject: str
+) -> tuple[dict[str, str | bytes], str | None, str | None]:
     """Return the headers of a message at a subject, its content type, and its id."""
     headers: dict[str, str | bytes] = {}
     special: dict[str, str] = {}
     for name, value in found.items():
         lower = name.lower()
-        if lower.startswith("nats-") or lower == "content-type":
+        if isinstance(value, bytes):
+            headers[name] = value
+        elif lower.startswith("nats-") or lower == "content-type":
             special[lower] = _decoded(value)
         else:
             headers[_decoded(name)] = _decoded(value)
     return headers, special.get("content-type"), special.get("nats-msg-id", "").removesuffix(f"@{subject}") or None
 
 
+@lru_cache(maxsize=256)  # names repeat with each message
+def _encoded_name(name: str) -> str | None:
+    """Return the name of a header as it is sent; None of one that the message has for itself."""
+    return None if name.lower() in ("nats-msg-id", "content-type") else _encoded(name, _NO_TOKEN)
+
+
 def _encoded(text: str, unsafe: re.Pattern[str] = _UNSAFE) -> str:
+    if unsafe is _UNSAFE and text.isascii() and text.isprintable() and "%" not in text and text == text.strip(" "):
+        return text  # as the pattern would find, in a fifth of its time
     return unsafe.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
 
 

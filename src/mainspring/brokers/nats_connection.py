@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
-from nats.aio.client import Client
 from nats.errors import Error
 
 from mainspring.brokers.contract import SENT, Received, SendResult, WireMessage, bounded
-from mainspring.brokers.nats import SUBJECT, read_headers, written_headers
-from mainspring.model.errors import BrokerError, BrokerUnavailable
+from mainspring.brokers.nats import is_subject, read_headers, written_headers
+from mainspring.brokers.nats_client import UNREADABLE, Client
+from mainspring.model.errors import BadOption, BrokerError, BrokerUnavailable
 from mainspring.model.text import described
 
 if TYPE_CHECKING:
@@ -31,11 +31,8 @@ _MARGIN = 0.1
 _PULL_AGAIN = 0.05
 _GATHER = 0.02
 """Seconds for which a batch that is not full waits for its next message, if the server has not ended it."""
-_LONGEST_SUBJECT = 3_900
-"""Over a protocol line of more than 4,096 bytes the server closes the connection."""
 _REFUSED, _DENIED, _MISSING, _TIMED_OUT, _AWAY = 400, 403, 404, 408, 503
 _DECLARE = "Pass declare=True, with subjects= for the stream, or make it by `nats stream add` and `nats consumer add`"
-
 _NOT_PERMITTED = re.compile(r'permissions violation for publish to "(.*)"', re.IGNORECASE)
 
 Answer = dict[str, Any]
@@ -104,7 +101,8 @@ class NatsConnection:
             await self._subscribe(self._replies, self._answer)
         except (Error, OSError, TimeoutError) as error:
             denied = re.search("authori|authent", str(error), re.IGNORECASE)
-            why = f"{error}: check the user and password in url=" if denied else self._told or described(error)
+            what = "user and the password" if denied else "host and the port"
+            why = f"{error if denied else self._told or described(error)}: check the {what} in url="
             raise BrokerUnavailable(f"no connection to NATS at {self._where}: {why}") from error
         # The client sends in the clear, password included, where the server has no TLS.
         url, offered = self._client.connected_url, self._client._server_info  # noqa: SLF001
@@ -138,15 +136,15 @@ class NatsConnection:
         try:
             subject = self._broker.address(message.topic)
             headers = written_headers(message, subject)
-            fits = SUBJECT.fullmatch(subject) and len(subject.encode()) <= _LONGEST_SUBJECT
+            fits = is_subject(subject)
         except Exception as error:  # noqa: BLE001 - of the application's own function, or text that is no Unicode
-            return self._known(_REFUSED, described(error))
+            return self._known(_REFUSED, str(error) if isinstance(error, BadOption) else described(error))
         if not fits:
             return self._known(_REFUSED, f"no message can be sent to subject {subject[:200]!r}: change subject=")
         # The client counts the body alone, and the server closes the connection if it is too large with its headers.
-        size = len(message.body) + 12 + sum(len(name) + len(value) + 4 for name, value in headers.items())
+        size = len(message.body) + 12 + sum(map(len, headers)) + sum(map(len, headers.values())) + 4 * len(headers)
         if size > (limit := self._client.max_payload):
-            return self._known(_REFUSED, f"its {size:,} bytes with headers exceed max_payload of the server, {limit:,}")
+            return self._known(_REFUSED, f"its {size:,} bytes with headers exceed {limit:,}: raise max_payload there")
         return await self._request(subject, message.body, headers)
 
     def _judged(self, answer: Answer) -> SendResult:
@@ -255,6 +253,7 @@ class NatsConnection:
             message_id,
             redelivered=deliveries != "1",
             token=message.reply,
+            unreadable="its headers are no UTF-8 text" if UNREADABLE in headers else None,
         )
 
     async def ack(self, received: Sequence[Received]) -> None:
@@ -374,7 +373,9 @@ class NatsConnection:
     async def _answer(self, message: Any) -> None:
         subject, future = self._asked.pop(message.subject.rpartition(".")[2], ("", None))
         if future is not None and not future.done():
-            future.set_result({**_read(message), "subject": subject})
+            answer = _read(message)
+            answer["subject"] = subject
+            future.set_result(answer)
 
     async def _tell(self, error: Exception) -> None:
         """Note an error that the client reports: a user that may not publish gets no other answer."""

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar, Literal
 from urllib.parse import unquote, urlsplit
 
-from mainspring.brokers.contract import Addressing, Broker, BrokerConnection, addressed
+from mainspring.brokers.contract import Addressing, Broker, BrokerConnection, addressed, check_server, sourced
 from mainspring.model.errors import BadOption, MissingExtra
 
 _NAME = re.compile(r"[a-zA-Z0-9\-_.:@#,/+ ]{1,127}")
@@ -21,8 +21,8 @@ class RabbitMQ(Broker):
     """A RabbitMQ server: the exchange that messages are sent to, the queue that is read, or both.
 
     A message is sent as persistent and mandatory, and is done when the broker has confirmed it: one that no queue takes
-    is rejected. AMQP has no coordinates of its own: a received message without an id is known by its exchange, routing
-    key, and a hash of its body, properties and headers, so that two which are alike in all of these count as one.
+    is rejected. AMQP has no coordinates of its own: a received message without an id has nothing by which a repeat is
+    known, and is handled at least once.
     """
 
     kind: ClassVar[str] = "rabbitmq"
@@ -47,11 +47,15 @@ class RabbitMQ(Broker):
     largest: int = 16 * 1024 * 1024
     """How many bytes a body may have: 16 MiB, as RabbitMQ 4's own max_message_size; before 4 that is 128 MiB."""
     declare: bool = False
+    name: str | None = None
+    """What distinguishes this server from another whose queues have the same names, as in "eu". It is part of the
+    inbox marks: after a change of it, a repeat of an older message is not known."""
 
     def __post_init__(self) -> None:
         """Check all options. Raises BadOption."""
         if not _is_url(self.url):  # nothing of it is quoted: any part may be the password
             raise BadOption(f"the URL of RabbitMQ must be {_URL}")
+        check_server(self.name)
         key, bindings = self.routing_key, self.bindings
         name = "1 to 127 letters, digits, spaces and -_.:@#,/+"
         rules = [
@@ -96,7 +100,12 @@ class RabbitMQ(Broker):
     @property
     def source(self) -> str:
         """The queue that is read."""
-        return "" if self.queue is None else f"rabbitmq:{self.queue}"
+        return "" if self.queue is None else sourced(self.kind, self.name, self.queue)
+
+    @property
+    def addressing(self) -> Addressing:
+        """See ``Broker``."""
+        return self.routing_key
 
     def address(self, topic: str) -> str:
         """Return the exchange and routing key of a topic; for the default exchange, the queue."""
@@ -110,12 +119,18 @@ class RabbitMQ(Broker):
         except KeyError:
             raise BadOption(f"routing_key= has nothing for the topic {topic!r}: add it") from None
 
+    def require(self) -> None:
+        """See ``Broker``."""
+        try:
+            import mainspring.brokers.rabbitmq_connection  # noqa: F401
+        except ImportError as error:
+            raise MissingExtra("aiormq", "rabbitmq", "RabbitMQ(…)") from error
+
     async def connect(self) -> BrokerConnection:
         """Open a connection."""
-        try:
-            from mainspring.brokers.rabbitmq_connection import connect
-        except ImportError:
-            raise MissingExtra("aiormq", "rabbitmq", "RabbitMQ(…)") from None
+        self.require()
+        from mainspring.brokers.rabbitmq_connection import connect
+
         return await connect(self)
 
 

@@ -14,6 +14,7 @@ import aiormq
 from aiormq.connection import TCPTransportFactory, TLSTransportFactory
 
 from mainspring.brokers.contract import SENT, Received, SendResult, WireMessage
+from mainspring.brokers.rabbitmq_frames import Frames
 from mainspring.brokers.rabbitmq_properties import read_message, written_message
 from mainspring.model.errors import BadOption, BrokerUnavailable
 from mainspring.model.text import described
@@ -62,6 +63,8 @@ def _refusal(broker: RabbitMQ, words: str) -> str:
         return f"refuses {broker.login}: {words} Check the password, and that the user exists"
     if "Connection.OpenOk" in words:  # the client drops the broker's own words
         return f"refuses {broker.login}: there is no such vhost, it is full, or the user has no permission for it"
+    if "WRONG_VERSION_NUMBER" in words:
+        return "offers no TLS at this port: write amqp://, or the port that has TLS, as a rule 5671"
     return f"cannot be reached: {words}"
 
 
@@ -72,9 +75,9 @@ class _Socket:
         self._factory = factory
         self._writer: asyncio.StreamWriter | None = None
 
-    async def create(self, url: Any, **options: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def create(self, url: Any, **options: Any) -> tuple[Frames, asyncio.StreamWriter]:
         reader, self._writer = await self._factory.create(url, **options)
-        return reader, self._writer
+        return Frames(reader), self._writer
 
     def abort(self) -> None:
         if self._writer is not None:
@@ -394,10 +397,13 @@ def _judged(error: Exception) -> SendResult:
     match error:
         case aiormq.PublishError():
             words, key = error.args
-            return SendResult("rejected", f"no queue is bound for routing key {key!r} ({words})")
+            how = "bind one, or change exchange= or routing_key="
+            return SendResult("rejected", f"no queue is bound for routing key {key!r} ({words}): {how}")
         case aiormq.DeliveryError():
             return SendResult("later", "the broker did not take it (basic.nack), as when a queue is full")
-        case aiormq.ChannelNotFoundEntity() | aiormq.ChannelPreconditionFailed():
+        case aiormq.ChannelNotFoundEntity():
+            return SendResult("rejected", f"{_words(error)}: declare=True makes it, or change exchange=")
+        case aiormq.ChannelPreconditionFailed():
             return SendResult("rejected", _words(error))
         case aiormq.AMQPError() | OSError() | RuntimeError():
             return SendResult("later", _words(error))

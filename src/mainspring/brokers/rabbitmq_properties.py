@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from decimal import Decimal
 from hashlib import sha256
+from secrets import token_bytes
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from aiormq import spec
 
 from mainspring.brokers.contract import Received, WireMessage
+from mainspring.brokers.rabbitmq_frames import properties_of
 
 if TYPE_CHECKING:
     from mainspring.brokers.rabbitmq import RabbitMQ
@@ -30,7 +32,8 @@ def written_message(message: WireMessage, broker: RabbitMQ, frame_max: int) -> d
     size = sum(len(name) + len(value.encode()) + 6 for name, value in message.headers.items())
     room = (frame_max or size + _PROPERTIES_ROOM) - _PROPERTIES_ROOM
     if len(message.body) > broker.largest:
-        raise ValueError(f"its {len(message.body):,} bytes exceed the limit of {broker.largest:,} (largest=)")
+        over = f"its {len(message.body):,} bytes exceed the limit of {broker.largest:,}"
+        raise ValueError(f"{over}: store it elsewhere and send a reference, or raise largest=")
     if size > room:  # the broker would close the connection, and so decide about every other
         raise ValueError(f"its headers have {size:,} bytes, and RabbitMQ takes {room:,}")
     if any(len(name) > _LONGEST_HEADER_NAME for name in message.headers):  # the client would cut the name
@@ -57,12 +60,14 @@ def written_message(message: WireMessage, broker: RabbitMQ, frame_max: int) -> d
 
 def read_message(message: Any, queue: str) -> Received:
     """Return a message as the client delivers it, from this queue."""
-    properties = message.header.properties
+    properties, unreadable = properties_of(message.header)
     given = properties.headers or {}
     place = f"{message.exchange}/{message.routing_key}"
     kept = [(name, given[name]) for name in sorted(given) if not name.startswith(_COUNTED)]
     parts = [place, properties.message_id, properties.correlation_id, properties.content_type, properties.timestamp]
     hashed = repr([*parts, properties.message_type, properties.app_id, kept]).encode(errors="surrogatepass")
+    # Without an id, two that are alike are two messages: a known content would be taken for a repeat, and be lost.
+    hashed += b"" if properties.message_id else token_bytes(16)
     return Received(
         message.body,
         {name: _header(value) for name, value in given.items()},
@@ -73,6 +78,7 @@ def read_message(message: Any, queue: str) -> Received:
         correlation_id=properties.correlation_id or None,
         redelivered=bool(message.redelivered),
         token=message.delivery_tag,
+        unreadable=unreadable,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from mainspring.brokers.contract import Addressing, Broker, BrokerConnection, addressed, bounded
+from mainspring.brokers.contract import Addressing, Broker, BrokerConnection, addressed, bounded, check_server, sourced
 from mainspring.model.errors import BadOption, MissingExtra
 from mainspring.timing.duration import Duration, DurationError, duration
 
@@ -55,11 +55,15 @@ class RedisStreams(Broker):
     largest: int = 1_000_000
     """How many bytes a body may have: Redis itself accepts 512 MB."""
     declare: bool = False
-    """Whether missing streams and groups are made: when a worker starts, and by the first message to a stream."""
+    """Whether missing streams and groups are made: when a worker connects, and by the first message to a stream."""
+    name: str | None = None
+    """What distinguishes this server from another whose streams have the same names, as in "eu". It is part of the
+    inbox marks: after a change of it, a repeat of an older message is not known."""
 
     def __post_init__(self) -> None:
         """Check everything. Raises BadOption."""
         _where(self.url)
+        check_server(self.name)
         if isinstance(self.streams, str) or not all(isinstance(each, str) and each for each in self.streams):
             raise BadOption(f"streams={self.streams!r} must be a list of names, as in streams=['orders']")
         object.__setattr__(self, "streams", tuple(dict.fromkeys(self.streams)))
@@ -82,18 +86,37 @@ class RedisStreams(Broker):
     @property
     def source(self) -> str:
         """The group and its streams; what is long, or is no name of a group, with a hash."""
-        return bounded(f"redis:{self.group}:{'+'.join(self.streams)}", 150, "/") if self.streams else ""
+        return bounded(self._source_of("+".join(self.streams)), 150, "/") if self.streams else ""
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Each stream that the group reads."""
+        return frozenset(map(self._source_of, self.streams))
+
+    def _source_of(self, streams: str) -> str:
+        return sourced(self.kind, self.name, self.group or "", streams)
+
+    @property
+    def addressing(self) -> Addressing:
+        """See ``Broker``."""
+        return self.stream
 
     def address(self, topic: str) -> str:
         """Return the stream of a topic."""
         return addressed(self.stream, topic)
 
+    def require(self) -> None:
+        """See ``Broker``."""
+        try:
+            import mainspring.brokers.redis_connection  # noqa: F401
+        except ImportError as error:
+            raise MissingExtra("redis and hiredis", "redis", "RedisStreams(…)") from error
+
     async def connect(self) -> BrokerConnection:
         """Connect: by one socket that sends and acknowledges and, if anything is read, one that waits."""
-        try:
-            from mainspring.brokers.redis_connection import connect
-        except ImportError:
-            raise MissingExtra("redis and hiredis", "redis", "RedisStreams") from None
+        self.require()
+        from mainspring.brokers.redis_connection import connect
+
         return await connect(self, _where(self.url))
 
 

@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import secrets
 import socket
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import hiredis
@@ -48,6 +50,10 @@ _ADVICE = {
     "MovedError": "Redis Cluster is not supported: name a server without cluster mode",
     "NOGROUP": "declare=True makes it, as does `XGROUP CREATE stream group 0 MKSTREAM`",
     "WRONGTYPE": "name another stream, or remove this key",
+    "DB": "name another database in url",
+    "ConnectionError": "check the host and the port in url, and that the server runs",
+    "TimeoutError": "check the host and the port in url; rediss:// is for a server with TLS",
+    "InvalidResponse": "check the port in url: what answers there is no Redis",
 }
 
 
@@ -59,8 +65,10 @@ async def connect(broker: RedisStreams, where: str) -> RedisConnection:
         options: dict[str, Any] = {**parse_url(broker.url), **fixed}
         kind = options.pop("connection_class", Connection)
         made = [_Channel(kind(**options), hiredis.pack_command, where) for _ in range(2 if broker.streams else 1)]
-    except (TypeError, ValueError) as error:
-        raise BadOption(f"url of {where}: {text_of(error)}: correct or remove this parameter") from None
+    except (TypeError, ValueError, exceptions.RedisError) as error:
+        unknown = re.search("unexpected keyword argument ('.*')", text_of(error))
+        told = text_of(error) if unknown is None else f"there is no parameter {unknown[1]}"
+        raise BadOption(f"url of {where}: {told}: correct or remove it") from None
     try:
         for each in made:
             await each.open()
@@ -216,7 +224,9 @@ class RedisConnection:
         try:
             stream = self._broker.address(message.topic)
             return stream, self._talk.pack(("XADD", stream, *only, "*", *fields, "body", message.body))
-        except Exception as error:  # noqa: BLE001 - a topic without a stream, the user's function, or text without UTF-8
+        except KeyError:
+            return SendResult("rejected", f"stream= has no entry for {message.topic!r}: add it")
+        except Exception as error:  # noqa: BLE001 - the user's function, or text without UTF-8
             return SendResult("rejected", f"stream={self._broker.stream!r} or a field of it: {described(error)}")
 
     def _result(self, stream: str, reply: Any) -> SendResult:
@@ -385,15 +395,21 @@ def _received(stream: str, entry: Sequence[Any], *, redelivered: bool = False) -
     if body is None:
         body = msgspec.json.encode({_name(name): _value(value) for name, value in fields.items()})
         fields = {b"content_type": b"application/json"}
-    content_type, message_id, key, correlation_id = (
-        _name(fields.pop(name)) if name in fields else None
+    about = [
+        None if (value := fields.pop(name, None)) is None else _name(value)
         for name in (b"content_type", b"id", b"key", b"correlation_id")
-    )
-    headers = {_name(name).removeprefix("h:"): _value(value) for name, value in fields.items()}
+    ]
+    headers = {_header(name): _value(value) for name, value in fields.items()}
     coordinates = bounded(f"{stream}/{id.decode()}", 200)
+    content_type, message_id, key, correlation_id = about
     return Received(
         body, headers, content_type, stream, coordinates, message_id, key, correlation_id, redelivered, id
     )  # fmt: skip
+
+
+@lru_cache(maxsize=256)  # names repeat with each message
+def _header(field: bytes) -> str:
+    return _name(field).removeprefix("h:")
 
 
 def _name(value: bytes) -> str:

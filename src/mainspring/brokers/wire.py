@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -73,7 +74,7 @@ def write(message: Outbound, app: str, how: WireFormat, prefix: str) -> WireMess
         body, content_type = _structured(message, app, own), STRUCTURED
         headers = {name: own[name] for name in _TRACE if name in own}
     else:
-        writer = {"cloudevents": _cloudevents, "masstransit": _masstransit, "cap": _cap}[how]
+        writer = _WRITERS[how]
         headers = {**own, **writer(message, app, prefix)}
     return WireMessage(str(message.id), message.topic, body, content_type, headers, message.key, correlation)
 
@@ -97,7 +98,7 @@ def _attributes(message: Outbound, app: str) -> dict[str, str]:
 
 def _cloudevents(message: Outbound, app: str, prefix: str) -> dict[str, str]:
     # datacontenttype is the content type of the protocol itself in binary mode.
-    return {f"{prefix}{name}": value for name, value in _attributes(message, app).items()}
+    return {prefix + name: value for name, value in _attributes(message, app).items()}
 
 
 def _structured(message: Outbound, app: str, own: Mapping[str, str]) -> bytes:
@@ -105,7 +106,7 @@ def _structured(message: Outbound, app: str, own: Mapping[str, str]) -> bytes:
     # for them.
     extensions = {name: value for name, value in own.items() if name.isalnum() and name.islower() and name.isascii()}
     event: dict[str, Any] = {**extensions, **_attributes(message, app), "datacontenttype": message.content_type}
-    if _is_json(message.content_type) and _is_document(message.payload):
+    if is_json(message.content_type) and _is_document(message.payload):
         event["data"] = msgspec.Raw(message.payload)
     else:
         event["data_base64"] = base64.b64encode(message.payload).decode()
@@ -132,6 +133,9 @@ def _cap(message: Outbound, _app: str, _prefix: str) -> dict[str, str]:
     }
 
 
+_WRITERS = {"cloudevents": _cloudevents, "masstransit": _masstransit, "cap": _cap}
+
+
 def read(received: Received) -> Inbound:
     """Read a received message, in whichever format it is. Raises BadWire."""
     headers = _text_headers(received.headers)
@@ -149,7 +153,7 @@ def read(received: Received) -> Inbound:
         attributes.get("type") or lower.get("cap-msg-name") or _masstransit_type(lower.get("mt-messagetype")),
         received.body,
         attributes.get("datacontenttype") or received.content_type or _JSON,
-        {**rest, **{name: value for name, value in attributes.items() if name not in _TO_FIELDS}},
+        rest if attributes.keys() <= _TO_FIELDS else {**rest, **_extensions(attributes)},
         attributes.get("partitionkey") or attributes.get("subject") or received.key,
         correlation or next((lower[name] for name in _CORRELATION if lower.get(name)), None),
     )
@@ -164,7 +168,7 @@ def _read_structured(received: Received, headers: dict[str, str]) -> Inbound:
         payload = bytes(event["data"]) if "data" in event else b""
         if "data_base64" in event:
             payload = msgspec.json.decode(event["data_base64"], type=bytes)
-        elif "data" in event and not _is_json(content_type):
+        elif "data" in event and not is_json(content_type):
             payload = _text_data(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadWire(f"its body is no CloudEvent, although its content type says so: {described(error)}") from error
@@ -175,7 +179,7 @@ def _read_structured(received: Received, headers: dict[str, str]) -> Inbound:
         attributes.get("type"),
         payload,
         content_type,
-        {**headers, **{name: value for name, value in attributes.items() if name not in _TO_FIELDS}},
+        {**headers, **_extensions(attributes)},
         attributes.get("partitionkey") or attributes.get("subject") or received.key,
         correlation,
     )
@@ -207,12 +211,23 @@ def _split(headers: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     attributes: dict[str, str] = {}
     rest: dict[str, str] = {}
     for name, value in headers.items():
-        prefix = next((each for each in _PREFIXES if name[: len(each)].lower() == each), None)
-        if prefix is None:
+        bare = _bare(name)
+        if bare is None:
             rest[name] = value
         else:
-            attributes[name[len(prefix) :].lower()] = value
+            attributes[bare] = value
     return attributes, rest
+
+
+@lru_cache(maxsize=256)  # names repeat with each message
+def _bare(name: str) -> str | None:
+    """Return the name of an attribute without its prefix; None of another header."""
+    lower = name.lower()
+    return next((lower[len(each) :] for each in _PREFIXES if lower.startswith(each)), None)
+
+
+def _extensions(attributes: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in attributes.items() if name not in _TO_FIELDS}
 
 
 def _masstransit_type(urns: str | None) -> str | None:
@@ -235,6 +250,7 @@ def _is_document(payload: bytes) -> bool:
     return True
 
 
-def _is_json(content_type: str) -> bool:
+def is_json(content_type: str) -> bool:
+    """Return whether payloads of this content type are JSON."""
     kind = content_type.partition(";")[0].strip().lower()
     return kind == _JSON or kind.endswith("+json")

@@ -16,6 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 from mainspring.brokers.contract import Broker
 from mainspring.brokers.kafka import Kafka
 from tests.brokers.bench import TOPIC
+from tests.services.cluster import free_port
 
 REAL = os.environ.get("MAINSPRING_TEST_KAFKA")
 _API_VERSIONS, _CREATE_TOPICS = 18, 19
@@ -36,7 +37,7 @@ class MockCluster:
         self._library.rd_kafka_conf_set(ctypes.c_void_p(quiet), b"log_level", b"0", None, ctypes.c_size_t(0))
         self._client = self._library.rd_kafka_new(0, ctypes.c_void_p(quiet), None, ctypes.c_size_t(0))
         self._cluster = ctypes.c_void_p(self._library.rd_kafka_mock_cluster_new(ctypes.c_void_p(self._client), 1))
-        self._behind = self._library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
+        self.behind = self._library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
         self.call("group_initial_rebalance_delay_ms", 0)
         self.topics: dict[str, int] = {}
         self.is_silent = False
@@ -60,9 +61,9 @@ class MockCluster:
         """Answer the next requests of this kind with these errors."""
         self.call("push_request_errors_array", api, ctypes.c_size_t(len(errors)), (ctypes.c_int * len(errors))(*errors))
 
-    async def open(self) -> str:
-        """Open the gate; return its address."""
-        self._gate = await asyncio.start_server(self._enter, "127.0.0.1", 0)
+    async def open(self, port: int = 0) -> str:
+        """Open the gate, at any port or at this one; return its address."""
+        self._gate = await asyncio.start_server(self._enter, "127.0.0.1", port)
         port = self._gate.sockets[0].getsockname()[1]
         self.call("broker_set_host_port", 1, b"127.0.0.1", port)
         self.call("set_controller_id", 1)
@@ -79,6 +80,10 @@ class MockCluster:
 
     async def close(self) -> None:
         await self.shut()
+        await self.end()
+
+    async def end(self) -> None:
+        """Free it, once its gate is shut."""
         await asyncio.to_thread(self._library.rd_kafka_mock_cluster_destroy, self._cluster)
         await asyncio.to_thread(self._library.rd_kafka_destroy, ctypes.c_void_p(self._client))
 
@@ -86,7 +91,7 @@ class MockCluster:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        host, port = self._behind.split(":")
+        host, port = self.behind.split(":")
         inner, out = await asyncio.open_connection(host, int(port))
         versions: dict[bytes, int] = {}
 
@@ -153,9 +158,41 @@ def _write(writer: asyncio.StreamWriter, frame: bytes) -> None:
     writer.write(struct.pack(">i", len(frame)) + frame)
 
 
+class PrivateKafka:
+    """A mock cluster of one test's own, with what the tests do to a ``PrivateBroker``: it is killed by its gate."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.mock = MockCluster()
+        self._runs = False
+
+    @property
+    def url(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        await self.mock.open(self.port)
+        self._runs = True
+
+    async def kill(self) -> None:
+        if self._runs:
+            self._runs = False
+            await self.mock.shut()
+
+    async def wipe(self) -> None:
+        """Put an empty cluster in its place."""
+        await self.mock.end()
+        self.mock = MockCluster()
+
+    async def close(self) -> None:
+        await self.kill()
+        await self.mock.end()
+
+
 class KafkaBench:
     largest = 100_000
     keeps_undelivered = True
+    parks = False
 
     def __init__(self) -> None:
         self.mock: MockCluster | None = None if REAL else MockCluster()

@@ -8,6 +8,7 @@ from tests.brokers.bench import TOPIC
 class MemoryBench:
     largest = 100_000
     keeps_undelivered = True
+    parks = False
 
     def __init__(self) -> None:
         self.queues = MemoryQueues({"billing": [TOPIC]})

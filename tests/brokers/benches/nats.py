@@ -20,6 +20,7 @@ NO_STORE = 10049
 class NatsBench:
     largest = 1_048_576
     keeps_undelivered = True
+    parks = False
 
     def __init__(self) -> None:
         self.name = f"test-{uuid4().hex}"

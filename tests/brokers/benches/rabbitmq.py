@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 from uuid import uuid4
 
 import aiormq
@@ -13,11 +14,14 @@ from tests.brokers.bench import TOPIC
 from tests.services.brokers import SERVERS
 
 URL = SERVERS["rabbitmq"].url
+FIRST_WITH_LIMIT = 4
+"""The version from which a quorum queue drops what is redelivered too often, unless it has -1 for a limit."""
 
 
 class RabbitMQBench:
     largest = 100_000
     keeps_undelivered = True
+    parks = False
 
     def __init__(self) -> None:
         self.name = f"mainspring-{uuid4().hex}"
@@ -26,7 +30,10 @@ class RabbitMQBench:
         async with aiormq.connect(URL) as connection:
             channel = await connection.channel()
             await channel.exchange_declare(self.name, exchange_type="topic", durable=True)
-            await channel.queue_declare(self.name, durable=True, arguments={"x-queue-type": "quorum"})
+            arguments: dict[str, Any] = {"x-queue-type": "quorum"}
+            if int(str(connection.server_properties["version"]).partition(".")[0]) >= FIRST_WITH_LIMIT:
+                arguments["x-delivery-limit"] = -1
+            await channel.queue_declare(self.name, durable=True, arguments=arguments)
             await channel.queue_bind(self.name, self.name, routing_key=TOPIC)
 
     async def close(self) -> None:

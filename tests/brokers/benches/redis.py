@@ -17,6 +17,7 @@ URL = SERVERS["redis"].url
 class RedisBench:
     largest = 100_000
     keeps_undelivered = True
+    parks = False
 
     def __init__(self) -> None:
         self.stream = f"test-{uuid4().hex}"

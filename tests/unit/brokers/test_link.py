@@ -9,7 +9,8 @@ import pytest
 from mainspring.brokers.contract import SENT, BrokerConnection, SendResult, WireMessage
 from mainspring.brokers.link import Link
 from mainspring.brokers.memory import MemoryBroker, MemoryQueues
-from mainspring.model.errors import BrokerUnavailable
+from mainspring.model.errors import BadOption, BrokerUnavailable, MissingExtra, Misuse
+from mainspring.model.views import BrokerLink
 
 ONE = WireMessage("1", "orders.placed", b"{}", "application/json", {})
 
@@ -148,3 +149,113 @@ async def test_what_is_missing_is_made_where_that_is_wanted(caplog: pytest.LogCa
 
     assert list(broker.queues.waiting) == ["billing"]
     assert caplog.messages == ["memory://broker: made queue billing"]
+
+
+@pytest.mark.parametrize("error", [BadOption("url: 'colour' is no option"), MissingExtra("aiormq", "rabbitmq", "it")])
+async def test_what_no_attempt_will_mend_is_for_later_with_its_reason(error: Misuse) -> None:
+    class Wrong(MemoryBroker):
+        async def connect(self) -> BrokerConnection:
+            raise error
+
+    link = Link(Wrong(MemoryQueues({"billing": []})))
+
+    (result,) = await link.send([ONE])
+
+    assert result == SendResult("later", f"memory://broker is not connected: {error}")
+    assert (link.error, link.is_open) == (str(error), False)
+
+
+async def test_what_a_broker_has_lost_is_made_again_where_that_is_wanted() -> None:
+    broker = MemoryBroker(MemoryQueues({}), read="billing")
+    broker.declare = True
+    link = Link(broker)
+    await link.connection()
+    broker.queues.fail()
+    broker.queues.waiting.clear()
+    broker.queues.heal()
+
+    await link.connection()
+
+    assert list(broker.queues.waiting) == ["billing"]
+
+
+class Questioned(MemoryBroker):
+    """Its connections say how much waits, or why they cannot."""
+
+    lag: int | Exception = 7
+
+    async def connect(self) -> BrokerConnection:
+        connection = await super().connect()
+
+        async def lag() -> int:
+            if isinstance(self.lag, Exception):
+                raise self.lag
+            return self.lag
+
+        connection.lag = lag  # type: ignore[method-assign]
+        return connection
+
+
+async def test_how_much_waits_is_asked_on_an_open_connection_only() -> None:
+    broker = Questioned(MemoryQueues({"billing": []}), read="billing")
+    link = Link(broker)
+    await link.measure()
+    unused = (link.lag, link.is_open)
+    await link.connection()
+    await link.measure()
+    known = link.lag
+    await link.close()
+    await link.measure()
+
+    assert unused == (None, False)
+    assert known == 7
+    assert link.lag is None
+
+
+async def test_how_much_waits_is_unknown_if_the_broker_does_not_tell() -> None:
+    broker = Questioned(MemoryQueues({"billing": []}), read="billing")
+    link = Link(broker)
+    await link.connection()
+    await link.measure()
+    broker.lag = BrokerUnavailable("no reply within 8 s")
+    await link.measure()
+
+    assert link.lag is None
+    await link.close()
+
+
+async def test_a_report_of_it_has_no_password_and_no_endless_error() -> None:
+    moment = Moment()
+    link = Link(MemoryBroker(MemoryQueues({"billing": []})), now=moment)
+    await link.send([ONE])
+    up = link.view("broker", "out")
+    link.broker.queues.fail(f"amqp://ann:s3cr3t@host/ is away {'x' * 1000}")  # type: ignore[attr-defined]
+    await link.send([ONE])
+    moment.now += 12.34
+    down = link.view("broker", "out")
+
+    assert up == BrokerLink("broker", "out", connected=True, counts={"sent": 1})
+    assert (down.connected, down.down_for, down.counts) == (False, 12.3, {"sent": 1, "later": 1})
+    assert down.error is not None
+    assert down.error.startswith("amqp://…@host/ is away xxx")
+    assert len(down.error) == 300
+
+
+class Unequipped(MemoryBroker):
+    """Its client is not installed."""
+
+    async def connect(self) -> BrokerConnection:
+        raise MissingExtra("aiormq", "rabbitmq", "RabbitMQ(…)")
+
+
+async def test_a_client_that_is_not_installed_is_reported() -> None:
+    moment = Moment()
+    link = Link(Unequipped(MemoryQueues({})), now=moment)
+    for _ in range(2):
+        await link.send([ONE])
+        moment.now += 5
+
+    found = link.view("broker", "out")
+
+    assert (found.connected, found.down_for) == (False, 10.0)
+    assert found.error == "RabbitMQ(…) needs aiormq: pip install 'mainspring[rabbitmq]'"
