@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from mainspring.model.inbox import InboxFilter, InboxKey
+from mainspring.model.inbox import InboxFilter, InboxKey, InboxReceipt
 from mainspring.storage.contract import Storage
 from tests.contract.acting import HOUR, NOON, TOPIC, DraftOptions, claim, declare, draft, turn
 
@@ -14,7 +14,7 @@ GROUP, SOURCE = "billing", "rabbitmq:orders"
 
 
 async def receive(storage: Storage, *ids: str, **options: Unpack[DraftOptions]) -> set[str]:
-    return set(await storage.inbox.receive(GROUP, SOURCE, {id: draft(TOPIC, **options) for id in ids}))
+    return set((await storage.inbox.receive(GROUP, SOURCE, {id: draft(TOPIC, **options) for id in ids})).stored)
 
 
 async def stored(storage: Storage) -> list[UUID]:
@@ -43,7 +43,7 @@ async def test_each_is_stored_and_marked_and_a_repeat_is_neither(storage: Storag
 
 
 async def test_nothing_received_is_nothing_stored(storage: Storage) -> None:
-    assert await storage.inbox.receive(GROUP, SOURCE, {}) == frozenset()
+    assert await storage.inbox.receive(GROUP, SOURCE, {}) == InboxReceipt()
 
 
 async def test_the_same_id_of_another_source_or_for_another_group_is_another_message(storage: Storage) -> None:
@@ -53,7 +53,7 @@ async def test_the_same_id_of_another_source_or_for_another_group_is_another_mes
     other = await storage.inbox.receive(GROUP, "kafka:orders", {"a": draft(TOPIC)})
     another = await storage.inbox.receive("mail", SOURCE, {"a": draft(TOPIC)})
 
-    assert [*other, *another] == ["a", "a"]
+    assert [*other.stored, *another.stored] == ["a", "a"]
     assert len(await stored(storage)) == 3
 
 
@@ -107,3 +107,32 @@ async def test_of_many_at_once_one_stores_each(storage: Storage) -> None:
 
     assert sorted(id for answer in answers for id in answer) == sorted(ids)
     assert len(await stored(storage)) == len(ids)
+
+
+@pytest.mark.memory
+@pytest.mark.psycopg
+async def test_a_repeat_with_another_payload_is_noted_and_reported_once(storage: Storage) -> None:
+    await receive(storage, "a", "b")
+    turn(storage, HOUR)
+
+    answers = [
+        await storage.inbox.receive(GROUP, SOURCE, {"a": draft(TOPIC, payload=b"2"), "b": draft(TOPIC)})
+        for _ in range(2)
+    ]
+
+    assert answers == [InboxReceipt(mismatched=frozenset({"a"})), InboxReceipt()]
+    found = await storage.inbox.browse(InboxFilter(group=GROUP, source=SOURCE))
+    assert {each.message_id: each.mismatched_at for each in found} == {"a": NOON + HOUR, "b": None}
+
+
+@pytest.mark.psycopg
+async def test_one_that_failed_and_comes_with_another_payload_is_stored_and_is_no_repeat(storage: Storage) -> None:
+    await declare(storage, "mailer", TOPIC)
+    key = InboxKey(GROUP, SOURCE, "a")
+    await storage.inbox.admit(key, b"another", "processing", None)
+    await storage.inbox.mark(key, 1, "seen", "no")
+
+    answer = await storage.inbox.receive(GROUP, SOURCE, {"a": draft(TOPIC)})
+
+    assert answer == InboxReceipt(stored=frozenset({"a"}))
+    assert len(await stored(storage)) == 1

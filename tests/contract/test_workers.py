@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mainspring.model.measures import Measure
-from mainspring.model.views import Beat, GroupRuns
+from mainspring.model.views import Beat, BrokerLink, GroupRuns
 from mainspring.model.worker import Declarer
 from mainspring.storage.contract import Storage
 from tests.contract.acting import HOUR, MINUTE, NOON, SECOND, counts, declare, turn
@@ -57,6 +57,22 @@ async def test_the_roster_shows_whose_breakers_are_open(storage: Storage) -> Non
 
     assert opened == ("charge",)
     assert (await storage.ledger.roster()).workers[0].tripped == ()
+
+
+@pytest.mark.memory
+@pytest.mark.psycopg
+async def test_the_roster_shows_the_connections_to_brokers_that_a_worker_last_reported(storage: Storage) -> None:
+    away = BrokerLink("away", "out", connected=False, error="no\x00 route \u2014 to host", down_for=31.5)
+    read = BrokerLink("rabbitmq:billing", "in", connected=True, lag=7, counts={"received": 3, "stored": 2, "repeat": 1})
+
+    await storage.upkeep.beat(replace(beat("node-1"), links=(away, read)))
+    await storage.upkeep.beat(beat("node-2"))
+    first, second = (await storage.ledger.roster()).workers
+    await storage.upkeep.beat(beat("node-1"))
+
+    assert first.links == (away, read)
+    assert second.links == ()
+    assert (await storage.ledger.roster()).workers[0].links == ()
 
 
 async def test_what_workers_did_is_added_up_by_group(storage: Storage) -> None:

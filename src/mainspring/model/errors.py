@@ -29,7 +29,8 @@
     │   ├── SchemaDamaged               a table was dropped after its migration
     │   └── SchemaTooNew                the schema was changed by a newer, breaking release
     ├── BrokerError                 an error of a broker
-    │   └── BrokerUnavailable           it is unreachable; retry
+    │   ├── BrokerUnavailable           it is unreachable; retry
+    │   └── NotSent                     a direct publish that it has not confirmed
     └── Unmet (AssertionError)      a test within ``app.testing()`` did not see what it expected
         ├── UnexpectedDeadLetter        a message was given up
         ├── EndlessWork                 there was always more to run
@@ -38,7 +39,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from mainspring.model.redaction import redacted
 
@@ -260,6 +263,30 @@ class BrokerError(MainspringError):
 
 class BrokerUnavailable(BrokerError):
     """The broker is unreachable. Retrying is right and safe."""
+
+
+class NotSent(BrokerError):
+    """A direct publish that brokers have not confirmed, for all or some of its messages.
+
+    ``ids`` are those of the messages, ``reasons`` what the broker of each route said, and ``rejected`` whether it will
+    never take them as they are. Others may have arrived all the same.
+    """
+
+    def __init__(self, call: str, failed: Sequence[tuple[str, UUID, str, bool]], count: int) -> None:
+        self.ids: tuple[UUID, ...] = tuple(dict.fromkeys(id for _, id, _, _ in failed))
+        self.reasons: dict[str, str] = {route: reason for route, _, reason, _ in reversed(failed)}
+        self.rejected: bool = all(rejected for *_, rejected in failed)
+        said = "; ".join(f"{route}: {reason}" for route, reason in self.reasons.items())
+        some = f"{self.ids[0]} was" if count == 1 else f"{len(self.ids)} of {count} messages were"
+        mend = (
+            "Mend what it names, and send again"
+            if self.rejected
+            else "It may have arrived: send it again under the same message_id, by which receivers know it"
+        )
+        super().__init__(
+            f"{call} with direct=True: {some} not confirmed. {said}. {mend}; without direct=True the outbox keeps a "
+            "message until the broker has confirmed it"
+        )
 
 
 class Unmet(MainspringError, AssertionError):

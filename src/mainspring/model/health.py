@@ -126,3 +126,5 @@ class HealthLimits:
     """Dead letters in all."""
     broker_down: tuple[timedelta, timedelta] = (timedelta(seconds=30), timedelta(minutes=5))
     """How long a worker here may be without its connection to a broker."""
+    broker_lag: tuple[int, int | None] = (10_000, 100_000)
+    """Messages that wait in a broker for an intake here."""

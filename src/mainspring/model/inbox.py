@@ -77,6 +77,15 @@ class InboxView:
     """When it first arrived with another hash."""
 
 
+class InboxReceipt(NamedTuple):
+    """What became of messages from outside, by the sender's ids."""
+
+    stored: frozenset[str] = frozenset()
+    """The others are repeats."""
+    mismatched: frozenset[str] = frozenset()
+    """Repeats that have another payload than the first time; each is named once."""
+
+
 @dataclass(frozen=True, slots=True)
 class InboxFilter:
     """A search for messages of the inbox; all given fields must match. The latest change comes first."""

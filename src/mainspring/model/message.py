@@ -293,9 +293,9 @@ class Receipt:
     """The result of ``publish``."""
 
     id: UUID
-    status: Literal["stored", "duplicate", "conflict", "replaced"]
+    status: Literal["stored", "duplicate", "conflict", "replaced", "sent"]
     """*duplicate*: its id is known as the same message; *conflict*: as one with another topic or payload. Neither is
-    stored."""
+    stored. *sent*: brokers have confirmed it, and it is not stored either (``direct=True``)."""
 
     # Hidden from type checkers: they would believe that every name is there.
     if not TYPE_CHECKING:
@@ -349,7 +349,7 @@ def is_reserved(name: str) -> bool:
 
 def public(headers: Mapping[str, str] | None) -> dict[str, str]:
     """Return the publisher's headers."""
-    return {name: value for name, value in (headers or {}).items() if not is_reserved(name)}
+    return {name: value for name, value in headers.items() if not is_reserved(name)} if headers else {}
 
 
 def reserved(headers: Mapping[str, str] | None) -> dict[str, str]:

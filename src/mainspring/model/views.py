@@ -183,6 +183,26 @@ class GroupView:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerLink:
+    """A worker's connection to the broker of a route or an intake, as it was last reported."""
+
+    name: str
+    """The group of the route, or the source of the intake."""
+    direction: Literal["out", "in"]
+    connected: bool
+    """Whether it is open. One that is not, and has no error, is opened with the next message."""
+    error: str | None = None
+    """Why it cannot be opened, without passwords."""
+    down_for: float | None = None
+    """For how many seconds it could not be opened; None while it can."""
+    lag: int | None = None
+    """How many messages wait in the broker for the intake; None if that is unknown, and for a route."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """What has happened since the worker started, by event: sent, later, rejected, received, stored, repeat and
+    reconnected. What has not happened is left out."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerView:
     """A worker process as it last reported itself."""
 
@@ -207,6 +227,8 @@ class WorkerView:
     """Why it must not claim, as the operator wrote it; None if that is not known."""
     version: int | None = None
     """The version of its app, as it has declared it; None if it has not, or has ended."""
+    links: tuple[BrokerLink, ...] = ()
+    """Its connections to brokers."""
 
     @property
     def condition(self) -> Condition:
@@ -303,6 +325,8 @@ class Beat:
     """Counted from 1 with every start, so that a repeated beat is recognised. 0 if not counted."""
     draining: bool = False
     """Whether it claims no more, as ordered."""
+    links: tuple[BrokerLink, ...] = ()
+    """Its connections to brokers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,12 +53,15 @@ class BreakerGuard:
         """Count an attempt. Returns True if the group pauses from now on."""
         if not self.judges(started):
             return False
+        snoozes = self._circuit.policy.snoozes
         match verdict:
-            case Retry() | Bury():
-                failed = True
             case Done():
                 failed = False
-            case Snooze() if self._circuit.policy.snoozes:
+            case Bury() if snoozes:
+                failed = False  # the broker has answered, and may take the next
+            case Retry() | Bury():
+                failed = True
+            case Snooze() if snoozes:
                 failed = True
             case _:
                 return False  # not counted: cancelled, snoozed, released, lost

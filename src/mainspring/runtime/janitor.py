@@ -13,7 +13,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from mainspring.model.retention import CHORES, Chore, Retention
-from mainspring.model.views import Beat, Declaration, Orders, WorkerView
+from mainspring.model.views import Beat, BrokerLink, Declaration, Orders, WorkerView
 from mainspring.model.worker import SILENT_AFTER, Declarer, DeclareResult, own_name, roster_name
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.fetchers import Fetchers
@@ -210,6 +210,7 @@ class Heartbeat:
     """Whether an operator has asked this worker to stop claiming."""
     number: int = 0
     """The number of the last beat."""
+    links: Callable[[], tuple[BrokerLink, ...]] = tuple
 
     @property
     def declarer(self) -> Declarer:
@@ -234,6 +235,7 @@ class Heartbeat:
             self.start_id,
             self.number,
             self.draining,
+            self.links(),
         )
 
     def apply_orders(self, orders: Orders) -> bool:

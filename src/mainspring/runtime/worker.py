@@ -13,7 +13,7 @@ from uuid import UUID
 from mainspring.model.errors import MainspringError, Misuse, SchemaMissing, StorageUnavailable
 from mainspring.model.message import Claim
 from mainspring.model.text import described
-from mainspring.model.views import Declaration
+from mainspring.model.views import BrokerLink, Declaration
 from mainspring.model.worker import TOKEN_BYTES, holder
 from mainspring.runtime import child
 from mainspring.runtime.batch import executor_of
@@ -111,6 +111,7 @@ class Worker:
         self._heartbeat = Heartbeat(
             settings, start_id, self._by_group, in_hand, storage.doorbell, meter, self.pauses, self._fetchers
         )
+        self._heartbeat.links = self._link_views
         declarer = self._heartbeat.declarer
         on_return = self._scheduler.reconcile_soon
         retiring = Retiring(storage.timetable, scheduling, declarer, on_return, log, clock)
@@ -225,10 +226,16 @@ class Worker:
         shared = (self._storage, self._fetchers.nudge, lambda: self._heartbeat.draining, self._log, clock)
         return [Intake(feed, *shared) for feed in feeds]
 
-    def links(self) -> Mapping[str, Link]:
-        """Return its connections to brokers, by the group of a route or the source of an intake."""
-        routes = {each.group: each.handler.link for each in self._executors if each.handler.link is not None}
-        return {**routes, **{each.feed.name: each.feed.link for each in self._intakes}}
+    def links(self) -> Sequence[tuple[str, Link]]:
+        """Return its connections to brokers, and their names: groups of routes, then sources of intakes."""
+        return [*self._routes(), *((each.feed.name, each.feed.link) for each in self._intakes)]
+
+    def _routes(self) -> Sequence[tuple[str, Link]]:
+        return [(each.group, each.handler.link) for each in self._executors if each.handler.link is not None]
+
+    def _link_views(self) -> tuple[BrokerLink, ...]:
+        routes = (link.view(group, "out") for group, link in self._routes())
+        return (*routes, *(each.feed.link.view(each.feed.name, "in") for each in self._intakes))
 
     def awaiting_newer(self) -> Mapping[str, Sequence[str]]:
         """Return the groups whose messages lately waited for newer code, and for which versions."""

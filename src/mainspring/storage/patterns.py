@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import zip_longest
 
 
 @lru_cache(maxsize=4096)
@@ -43,6 +44,18 @@ def specificity(pattern: str) -> tuple[int, ...]:
 def matches(pattern: str, topic: str) -> bool:
     """Whether a message on ``topic`` is for a subscription to ``pattern``."""
     return pattern == topic if not is_wild(pattern) else _compiled(pattern).fullmatch(topic) is not None
+
+
+def shared_topic(one: str, other: str) -> str | None:
+    """Return a topic that both patterns match, with "any" where both leave it open; None if there is none."""
+    # A rest may be empty: what the other pattern has in its place stands in the topic.
+    pairs = zip_longest(
+        *([each for each in pattern.split(".") if each != "#"] for pattern in (one, other)), fillvalue="*"
+    )
+    names = [second if first == "*" else first for first, second in pairs]
+    topic = ".".join("any" if each == "*" else each for each in names) or "any"
+    # Where their names differ, or one of them ends before the other, one of the two does not match.
+    return topic if matches(one, topic) and matches(other, topic) else None
 
 
 @lru_cache(maxsize=4096)

@@ -23,7 +23,8 @@ class Breaker:
     pause: timedelta
     share: float
     snoozes: bool = False
-    """Whether a snooze counts as a failure, as it does for routes: it means that the broker is away."""
+    """Whether a snooze counts as a failure and a burial as none, as for routes: the one means that the broker is away,
+    the other that it has answered."""
 
     def __str__(self) -> str:
         """Format it for people and the registry."""

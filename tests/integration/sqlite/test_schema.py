@@ -33,6 +33,7 @@ ALL = [
     "0019_repeats",
     "0020_declared_schedules",
     "0021_history",
+    "0022_links",
 ]
 SHAPE = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY type, name"
 

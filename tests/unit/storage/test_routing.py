@@ -1,12 +1,13 @@
 """Topic patterns as regular expressions that every engine reads alike."""
 
 import re
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.storage.patterns import expression, is_wild, matches
+from mainspring.storage.patterns import expression, is_wild, matches, shared_topic
 
 EXPRESSIONS = [
     ("orders.placed", r"^orders\.placed$"),
@@ -60,6 +61,39 @@ def test_a_star_inside_a_segment_is_only_a_character(pattern: str) -> None:
 )
 def test_what_is_not_meant_does_not_match(pattern: str, topic: str) -> None:
     assert not matches(pattern, topic)
+
+
+NAMES = ("a", "b")
+TOPICS = [".".join(each) for length in range(1, 6) for each in product((*NAMES, "any"), repeat=length)]
+patterns = st.tuples(st.lists(st.sampled_from((*NAMES, "*")), max_size=3), st.booleans()).map(
+    lambda made: ".".join([*made[0], *(["#"] if made[1] or not made[0] else [])])
+)
+
+
+@given(patterns, patterns)
+def test_two_patterns_share_a_topic_if_any_topic_matches_both(one: str, other: str) -> None:
+    found = shared_topic(one, other)
+
+    assert (found is not None) == any(matches(one, each) and matches(other, each) for each in TOPICS)
+    assert found is None or (matches(one, found) and matches(other, found))
+    assert (shared_topic(other, one) is None) == (found is None)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "topic"),
+    [
+        ("orders.*", "*.placed", "orders.placed"),
+        ("orders.#", "*.placed", "orders.placed"),
+        ("orders.#", "orders", "orders"),
+        ("orders.*", "orders.#", "orders.any"),
+        ("#", "#", "any"),
+        ("orders.*", "orders", None),
+        ("orders.*", "carts.#", None),
+        ("#", "staging/orders.placed", None),
+    ],
+)
+def test_the_topic_that_two_patterns_share_is_named(one: str, other: str, topic: str | None) -> None:
+    assert shared_topic(one, other) == topic
 
 
 @given(dotted)

@@ -68,6 +68,12 @@ def model_reader(annotation: Any) -> Read:
     return partial(read, **by) if by else read
 
 
+def writes_aliases(annotation: Any) -> bool:
+    """Return whether the models in an annotation are written by the aliases of their fields, not by their names."""
+    models = tuple(_models(annotation))
+    return _is_ambiguous(models) or any(_configured(each).get("serialize_by_alias") for each in models)
+
+
 def into_model(kind: Any, value: Any) -> Any:
     """Read plain values as a model that stands inside of something else."""
     if is_pydantic(kind):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from mainspring.model.inbox import Admission, AdmitStatus, InboxFilter, InboxKey, InboxView, MarkStatus
+from mainspring.model.inbox import Admission, AdmitStatus, InboxFilter, InboxKey, InboxReceipt, InboxView, MarkStatus
 from mainspring.model.lease import Granted, LeaseView, Renewal, Renewed
 from mainspring.model.message import Draft, Published
 from mainspring.model.schedule import Decide, Note, Occurrence, Rewrite, Schedule, ScheduleTick, Standing, Timesheet
@@ -120,11 +120,11 @@ class Inbox(Protocol):
         """
         ...
 
-    async def receive(self, group: str, source: str, received: Mapping[str, Draft]) -> frozenset[str]:
+    async def receive(self, group: str, source: str, received: Mapping[str, Draft]) -> InboxReceipt:
         """Store messages from outside, by the sender's ids, each with its mark as *done*: all or none.
 
-        Returns the ids of those that were stored. The others are repeats: they are marked already, and not as failed or
-        released. Of concurrent callers with the same id one stores it.
+        Those that are not stored are repeats: they are marked already, and not as failed or released. Of concurrent
+        callers with the same id one stores it. A repeat with another payload is noted, and reported the first time.
         """
         ...
 

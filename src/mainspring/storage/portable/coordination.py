@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any
 from uuid import UUID
 
+from mainspring.model.errors import Rejected
 from mainspring.model.fanout import (
     SEEN_EVERY,
     Batch,
@@ -20,7 +22,7 @@ from mainspring.model.fanout import (
     FanoutPolicyView,
     SeekResult,
 )
-from mainspring.model.inbox import InboxFilter, InboxKey, InboxView, MarkStatus
+from mainspring.model.inbox import InboxFilter, InboxKey, InboxReceipt, InboxView, MarkStatus
 from mainspring.model.lease import LeaseView
 from mainspring.model.message import Draft, Published
 from mainspring.model.schedule import Note
@@ -42,20 +44,25 @@ class SqlInbox(SqlOperations):
         return bool((yield self._sql("inbox_mark", *key, attempt, status, text, at, admitted)))
 
     @operation("write")
-    def receive(self, group: str, source: str, received: Mapping[str, Draft]) -> Script[frozenset[str]]:
+    def receive(self, group: str, source: str, received: Mapping[str, Draft]) -> Script[InboxReceipt]:
         if not received:
-            return frozenset()
+            return InboxReceipt()
         at = yield from self._turn_clock()
         # Sorted: of two callers with the same ids one waits for the other, and never each for the other.
-        ids = self._values.texts(sorted(received))
-        rows = yield self._sql.opening("inbox_receive", group, source, ids, at)
+        hashed = {id: f"{_hash(received[id].payload)}{id}" for id in sorted(received)}
+        rows = yield self._sql.opening("inbox_receive", group, source, self._values.texts(hashed.values()), at)
+        different: Sequence[Row] = ()
         if len(rows) < len(received):
-            known = self._values.texts(sorted(received.keys() - {row[0] for row in rows}))
+            new = {row[0] for row in rows}
+            known = self._values.texts(text for id, text in hashed.items() if id not in new)
+            different = yield self._sql("inbox_receive_mismatched", group, source, known, at)
             rows = [*rows, *(yield self._sql("inbox_receive_again", group, source, known, at))]
-        new = frozenset(row[0] for row in rows)
-        if new:
-            yield from self._store([draft for id, draft in received.items() if id in new])
-        return new
+        stored = frozenset(row[0] for row in rows)
+        if stored:
+            drafts = [draft for id, draft in received.items() if id in stored]
+            for each in (yield from self._store(drafts)).conflicting(drafts):
+                raise Rejected(str(each))  # with its mark it would count as stored
+        return InboxReceipt(stored, frozenset(row[0] for row in different) - stored)
 
     @abstractmethod
     def _store(self, drafts: Sequence[Draft]) -> Script[Published]:
@@ -201,3 +208,8 @@ class SqlFanouts(SqlOperations):
 
     def _policy(self, row: Row) -> FanoutPolicy:
         return self._view(FanoutPolicy, row)
+
+
+def _hash(payload: bytes) -> str:
+    """Return 16 characters by which payloads are compared."""
+    return blake2b(payload, digest_size=8).hexdigest()

@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 
 from mainspring.model.schedule import Note
+from mainspring.model.views import BrokerLink
 from mainspring.storage.contract import (
     Controls,
     Fanouts,
@@ -34,6 +35,14 @@ T = TypeVar("T")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 read_mapping: Callable[[bytes | str], dict[str, str]] = msgspec.json.Decoder(dict[str, str]).decode
 """Read stored headers or options."""
+
+read_links: Callable[[bytes | str], tuple[BrokerLink, ...]] = msgspec.json.Decoder(tuple[BrokerLink, ...]).decode
+"""Read a worker's connections to brokers."""
+
+
+def written_links(links: Sequence[BrokerLink]) -> str | None:
+    """Write a worker's connections to brokers; None for one without any."""
+    return _encode(links).decode() if links else None
 
 
 def written_mapping(values: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ from mainspring.model.views import (
 from mainspring.model.worker import shown
 from mainspring.storage.codec.formats import preview
 from mainspring.storage.operation import operation
-from mainspring.storage.portable.dialect import SqlOperations, read_mapping
+from mainspring.storage.portable.dialect import SqlOperations, read_links, read_mapping
 from mainspring.storage.portable.search import Search, causes, handled, searched
 from mainspring.storage.script import Row, Script
 
@@ -183,10 +183,12 @@ class SqlLedger(SqlOperations):
         return GroupView(name, app, tuple(patterns), handler, read_mapping(options), *times)
 
     def _worker(self, row: Row) -> WorkerView:
+        *columns, links = row
         name, app, host, pid, groups, in_hand, bell, started, beat, tripped, *drained = self._values.fields(
-            WorkerView, row
+            WorkerView, columns
         )
-        return WorkerView(name, app, host, pid, tuple(groups), in_hand, bell, started, beat, tuple(tripped), *drained)
+        view = WorkerView(name, app, host, pid, tuple(groups), in_hand, bell, started, beat, tuple(tripped), *drained)
+        return view if links is None else replace(view, links=read_links(links))
 
 
 def _done(

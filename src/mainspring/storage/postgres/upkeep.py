@@ -15,6 +15,7 @@ from mainspring.model.retention import Kind, Rerouted
 from mainspring.model.views import Beat, Orders, RunView
 from mainspring.storage.operation import Now, operation
 from mainspring.storage.portable.declarations import SqlDeclarations
+from mainspring.storage.portable.dialect import written_links
 from mainspring.storage.portable.ledger import SqlMeasures, id_after
 from mainspring.storage.portable.retention import CHOICE, STATUSES, STRETCH, Found, SqlPruning
 from mainspring.storage.postgres.columns import clean, columns
@@ -68,6 +69,7 @@ class PostgresUpkeep(SqlDeclarations, SqlPruning, PostgresOperations):
             beat.start_id,
             beat.number,
             beat.draining,
+            written_links(beat.links),
         )
         return Orders(drain=rows[0][0])
 

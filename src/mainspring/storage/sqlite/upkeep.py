@@ -14,6 +14,7 @@ from mainspring.model.retention import Kind, Rerouted
 from mainspring.model.views import Beat, Orders, RunView
 from mainspring.storage.operation import operation
 from mainspring.storage.portable.declarations import SqlDeclarations
+from mainspring.storage.portable.dialect import written_links
 from mainspring.storage.portable.ledger import SqlMeasures
 from mainspring.storage.portable.retention import CHOICE, STATUSES, STRETCH, Found, SqlPruning
 from mainspring.storage.script import Row, Script
@@ -203,7 +204,7 @@ class SqliteUpkeep(SqlDeclarations, SqlPruning, SqliteOperations):
 
 
 def _seen(beat: Beat, served: str, at: int) -> tuple[Any, ...]:
-    which = (beat.start_id, beat.number, int(beat.draining))
+    which = (beat.start_id, beat.number, int(beat.draining), written_links(beat.links))
     where = (beat.worker, beat.app, beat.host, beat.pid)
     return *where, served, beat.in_hand, beat.bell, at, names(beat.tripped), *which
 

@@ -69,10 +69,10 @@ WHERE message_id = $3
 RETURNING attempts
 
 -- name: inbox_receive
--- $1 group, $2 source, $3 message ids, $4 now. Marks those that are new as done, and returns their ids. A row that is there is
--- not locked: another session's lock on a known mark holds nothing up.
-INSERT INTO mainspring.inbox (first_seen_at, changed_at, attempts, status, message_id, source, group_name)
-SELECT NOW($4), NOW($4), 1, 'done', s.value, $2, $1
+-- $1 group, $2 source, $3 16 characters of a hash and a message id each, $4 now. Marks those that are new as done, and returns
+-- their ids. A row that is there is not locked: another session's lock on a known mark holds nothing up.
+INSERT INTO mainspring.inbox (first_seen_at, changed_at, attempts, status, message_id, source, group_name, hash)
+SELECT NOW($4), NOW($4), 1, 'done', substr(s.value, 17), $2, $1, BYTES(substr(s.value, 1, 16))
 FROM EACH($3::text[], s)
 WHERE true
 ON CONFLICT (message_id, source, group_name) DO NOTHING
@@ -82,8 +82,24 @@ RETURNING message_id
 -- The same of those that failed or were released.
 UPDATE mainspring.inbox
 SET status = 'done', attempts = attempts + 1, changed_at = NOW($4), error = NULL
-WHERE message_id IN (SELECT s.value FROM EACH($3::text[], s))
+WHERE message_id IN (SELECT substr(s.value, 17) FROM EACH($3::text[], s))
   AND source = $2
   AND group_name = $1
   AND status = 'seen'
+RETURNING message_id
+
+-- name: inbox_receive_mismatched
+-- Notes those that came with another hash than the first time, once, and returns their ids; one that another session has locked
+-- is passed over.
+UPDATE mainspring.inbox
+SET mismatched_at = NOW($4)
+WHERE message_id IN (
+    SELECT i.message_id
+    FROM EACH($3::text[], s)
+    JOIN mainspring.inbox AS i ON i.message_id = substr(s.value, 17) AND i.source = $2 AND i.group_name = $1
+    WHERE i.mismatched_at IS NULL AND i.hash <> BYTES(substr(s.value, 1, 16))
+    UNLOCKED(i)
+)
+  AND source = $2
+  AND group_name = $1
 RETURNING message_id

@@ -182,7 +182,8 @@ LIMIT $3
 SELECT
     name, app, host, pid, groups, in_hand, bell, started_at, beat_at, tripped, draining_at, drained_by, drains,
     CASE WHEN draining_at IS NOT NULL THEN drain_reason END,
-    (SELECT max(d.version) FROM mainspring.declaration AS d WHERE d.worker = name)
+    (SELECT max(d.version) FROM mainspring.declaration AS d WHERE d.worker = name),
+    links
 FROM mainspring.worker
 ORDER BY name
 

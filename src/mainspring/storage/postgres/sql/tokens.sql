@@ -6,8 +6,14 @@ coalesce({at}::timestamptz, statement_timestamp())
 -- part: EACH(list, row)
 unnest({list}) AS {row} (value)
 
+-- part: BYTES(text)
+convert_to({text}, 'UTF8')
+
 -- part: LOCK_KEY()
 FOR KEY SHARE
+
+-- part: UNLOCKED(row)
+FOR UPDATE OF {row} SKIP LOCKED
 
 -- part: NEVER()
 '9999-12-31 00:00:00+00'

@@ -3,7 +3,8 @@
 -- name: beat
 -- $1 worker, $2 app, $3 host, $4 pid, $5 groups, $6 in hand, $7 bell; $8 groups, $9 handled, $10 failed; $11 tripped; $12 now;
 -- $13 groups, $14 what was counted, $15 bins, $16 counts, $17 the spans in which they are added up, $18 the worker's slot;
--- $19 which start it is of, $20 its number, $21 whether it drains. One row: whether it is to drain.
+-- $19 which start it is of, $20 its number, $21 whether it drains, $22 its connections to brokers: may be null. One row:
+-- whether it is to drain.
 WITH clock AS MATERIALIZED (
     SELECT NOW($12) AS now
     -- A locked row of the worker, or of its counts, is waited for no longer: the same beat is sent again.
@@ -13,10 +14,12 @@ WITH clock AS MATERIALIZED (
 -- is still on its way, since the row is looked at under its lock.
 seen AS (
     INSERT INTO mainspring.worker AS w (
-        name, app, host, pid, groups, in_hand, bell, started_at, beat_at, tripped, start_id, beats, drains, draining_at
+        name, app, host, pid, groups, in_hand, bell, started_at, beat_at, tripped, start_id, beats, drains, links,
+        draining_at
     )
     SELECT
         $1, $2, $3, $4, $5::text[], $6, $7, clock.now, clock.now, $11::text[], $19::text, $20::bigint, $21::boolean,
+        $22::text,
         -- The roster had forgotten it.
         CASE WHEN $21::boolean THEN clock.now END
     FROM clock
@@ -32,6 +35,7 @@ seen AS (
         start_id = excluded.start_id,
         beats = excluded.beats,
         drains = excluded.drains,
+        links = excluded.links,
         -- Only the first beat of another start is a restart: two workers may run under one name.
         started_at = CASE WHEN w.start_id <> $19::text AND $20::bigint = 1 THEN excluded.started_at ELSE w.started_at END,
         draining_at = CASE WHEN w.start_id <> $19::text AND $20::bigint = 1 THEN NULL ELSE w.draining_at END,

@@ -13,7 +13,13 @@ json_each({list}) AS {row}
 -- part: CELL(row, place)
 json_extract({row}.value, '$[{place}]')
 
+-- part: BYTES(text)
+CAST({text} AS BLOB)
+
 -- part: LOCK_KEY()
+
+
+-- part: UNLOCKED(row)
 
 
 -- part: NEVER()

@@ -1,0 +1,2 @@
+-- A worker's connections to brokers, as JSON. Null: it has none, or is of a release that does not report them.
+ALTER TABLE mainspring.worker ADD COLUMN links text;
