@@ -49,7 +49,7 @@ mutants: $(READY) ## break the rules that matter one by one: the tests must noti
 bench: $(READY) ## run the benchmarks
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-services: $(READY) ## install the Debian packages that some tests use (root), and start the brokers
+services: $(READY) ## install what some tests use (Debian packages as root, a validator by npm), and start the brokers
 	@for name in $(DEBIAN_PACKAGES); do \
 	  PATH="$$PATH:/usr/sbin" command -v $$name >/dev/null || missing="$$missing $$name"; \
 	done; \
@@ -63,6 +63,7 @@ services: $(READY) ## install the Debian packages that some tests use (root), an
 	    || { apt-get update -qq && apt-get install -qq -y --no-install-recommends $$missing >/dev/null; } || exit 1; \
 	fi
 	@$(BIN)/python tests/services/brokers.py
+	@$(BIN)/python tests/services/asyncapi.py
 
 lock: $(PACKAGES) ## resolve the dependencies again into requirements.lock
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --upgrade --quiet \

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mainspring.app.admin.dead_letters import Revived
     from mainspring.app.admin.search import SearchPage
-    from mainspring.app.broker.brokers import BrokerCheck, BrokerDeclared, BrokerView
+    from mainspring.app.broker.brokers import BrokerCheck, BrokerDeclared
     from mainspring.app.broker.route import RouteOptions
+    from mainspring.app.broker.state import BrokerState, BrokerView
     from mainspring.app.config import AppOptions, Options
     from mainspring.app.consume.consumer import Consumed, Registrar, SyncConsumed
     from mainspring.app.consume.consumers import ConsumerOptions
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from mainspring.model.verdict import Bury, Cancel, Done, Failure, Retry, Snooze
     from mainspring.model.views import (
         AuditView,
+        BrokerLink,
         Counts,
         Declaration,
         DeliveryView,
@@ -76,6 +78,8 @@ __all__ = [
     "Breaker",
     "BrokerCheck",
     "BrokerDeclared",
+    "BrokerLink",
+    "BrokerState",
     "BrokerView",
     "Bucket",
     "Bury",
@@ -193,7 +197,8 @@ __all__ = [
 _HOMES = {
     "mainspring.app.mainspring": ("Mainspring",),
     "mainspring.app.consume.signature": ("Consumer",),
-    "mainspring.app.broker.brokers": ("BrokerCheck", "BrokerDeclared", "BrokerView"),
+    "mainspring.app.broker.brokers": ("BrokerCheck", "BrokerDeclared"),
+    "mainspring.app.broker.state": ("BrokerState", "BrokerView"),
     "mainspring.app.broker.route": ("RouteOptions",),
     "mainspring.app.config": ("AppOptions", "Options"),
     "mainspring.app.consume.consumer": ("Consumed", "Registrar", "SyncConsumed"),
@@ -226,6 +231,7 @@ _HOMES = {
     "mainspring.model.retention": ("Pruned", "Retention"),
     "mainspring.model.views": (
         "AuditView",
+        "BrokerLink",
         "Counts",
         "Declaration",
         "DeliveryView",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import HealthLimits, Mainspring
+from mainspring.brokers import Kafka
 from mainspring.brokers.memory import MemoryBroker, MemoryQueues
 from mainspring.cli.commands import run
 from tests.brokers.bench import until
@@ -63,6 +64,16 @@ async def test_each_is_checked_and_one_that_is_away_hides_no_other(app: Mainspri
     assert found["away"].problems == ("it was stopped",)
     assert (found["memory:billing"].ok, found["memory:billing"].lag) == (True, 0)
     assert found["memory:missing"].problems == ("there is no queue 'missing': declare=True makes it",)
+
+
+async def test_an_option_that_a_client_refuses_is_a_problem_and_hides_no_other(app: Mainspring) -> None:
+    app.route("bills.*", to=Kafka("127.0.0.1:1", config={"no.such.option": 1}), group="wrong")
+
+    found = {each.broker.name: each for each in await app.brokers.check()}
+    made = {each.broker.name: each for each in await app.brokers.declare()}
+
+    assert found["wrong"].problems == ('Kafka(config=…): No such configuration property: "no.such.option"',)
+    assert (found["broker"].ok, made["wrong"].error) == (True, found["wrong"].problems[0])
 
 
 async def test_what_is_missing_is_made_once(app: Mainspring) -> None:

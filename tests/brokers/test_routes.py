@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring
+from mainspring.app.broker.route import AWAY
 from mainspring.brokers import Kafka, RabbitMQ, wire
 from mainspring.brokers.contract import WireMessage
 from mainspring.brokers.memory import MemoryBroker, MemoryQueues
 from mainspring.model.errors import BadOption, Conflict
+from mainspring.timing.breaker import Circuit
 from tests.brokers.bench import until
 
 TOPIC = "orders.placed"
@@ -97,6 +99,17 @@ async def test_while_the_broker_is_away_the_backlog_is_left_alone(app: Mainsprin
     assert (group.dead, group.ready >= 180) == (0, True)
 
 
+def test_an_outage_after_much_was_sent_is_noticed_within_seconds() -> None:
+    circuit = Circuit(AWAY)
+    for number in range(10_000):
+        circuit.record(number / 1000, failed=False)
+
+    ends = [10 + batch for batch in range(60) for _ in range(250)]
+    opened = next(now for now in ends if circuit.record(now, failed=True) == "open")
+
+    assert opened <= 10 + 5
+
+
 async def test_what_the_broker_rejects_is_a_dead_letter_with_its_reason_and_can_be_revived(
     app: Mainspring, queues: MemoryQueues
 ) -> None:
@@ -172,7 +185,7 @@ async def test_the_format_is_that_of_the_route(
     assert queues.waiting["billing"][0].content_type == content_type
 
 
-@pytest.mark.parametrize("topics", [(TOPIC,), ("orders.*",), ("orders.#", "parcels.packed")])
+@pytest.mark.parametrize("topics", [(TOPIC,), ("orders.*",), ("orders.#", "parcels.packed"), ("*.placed",)])
 def test_two_routes_that_would_send_the_same_conflict(
     quiet: Mainspring, queues: MemoryQueues, topics: tuple[str, ...]
 ) -> None:
@@ -188,8 +201,35 @@ def test_two_routes_to_different_addresses_of_one_broker_are_no_conflict(quiet: 
     quiet.route("orders.*", to=RabbitMQ("amqp://localhost/", exchange="audit"), group="audit")
     quiet.route("orders.paid", to=Kafka("localhost:9092", topic={"orders.placed": "orders"}), group="kafka")
 
-    with pytest.raises(Conflict, match=r"both send 'orders\.\*'"):
+    with pytest.raises(Conflict, match=r"both send 'orders\.any'"):
         quiet.route("orders.*", to=RabbitMQ("amqp://localhost/", exchange="shop"), group="again")
+
+
+def test_two_patterns_that_share_a_topic_conflict_and_the_topic_and_both_routes_are_named(
+    quiet: Mainspring, queues: MemoryQueues
+) -> None:
+    quiet.route("orders.*", to=MemoryBroker(queues), group="by order")
+    quiet.route("parcels.*", to=MemoryBroker(queues), group="by parcel")
+
+    with pytest.raises(
+        Conflict, match=r"the route by order and the route by event both send 'orders\.placed' to memory"
+    ):
+        quiet.route("*.placed", to=MemoryBroker(queues), group="by event")
+
+
+def test_two_patterns_with_mappings_conflict_at_a_topic_that_both_send_to_one_address(quiet: Mainspring) -> None:
+    quiet.route("orders.*", to=Kafka("localhost:9092", topic={"orders.placed": "placed", "orders.paid": "paid"}))
+    quiet.route("*.paid", to=Kafka("localhost:9092", topic={"orders.paid": "paid-again"}), group="elsewhere")
+
+    with pytest.raises(Conflict, match=r"both send 'orders\.paid' to kafka://localhost:9092"):
+        quiet.route("orders.#", to=Kafka("localhost:9092", topic={"orders.paid": "paid"}), group="again")
+
+
+def test_a_route_that_is_given_twice_conflicts(quiet: Mainspring, queues: MemoryQueues) -> None:
+    quiet.route(TOPIC, to=MemoryBroker(queues))
+
+    with pytest.raises(Conflict, match=r"both send 'orders\.placed' .* leave it to one of them"):
+        quiet.route(TOPIC, to=MemoryBroker(queues))
 
 
 async def test_one_that_cannot_be_written_is_rejected_alone(
@@ -213,6 +253,25 @@ async def test_one_that_cannot_be_written_is_rejected_alone(
     assert [each.error for each in causes] == ["memory://broker rejected it: it cannot be written: ValueError: no"]
 
 
+async def test_an_option_that_the_client_refuses_buries_nothing_and_is_told(app: Mainspring) -> None:
+    app.route(TOPIC, to=Kafka("127.0.0.1:1", config={"no.such.option": 1}), group="broker")
+
+    async with app.worker() as worker:
+        receipt = await app.publish(TOPIC, 1)
+
+        async def is_put_off() -> bool:
+            view = await app.messages.get(receipt.id)
+            return view is not None and view.deliveries[0].state == "scheduled"
+
+        await until(is_put_off)
+        view = await app.messages.get(receipt.id)
+        told = dict(worker.links())["broker"].error
+
+    assert view is not None
+    assert view.deliveries[0].attempt == 0
+    assert told == 'Kafka(config=…): No such configuration property: "no.such.option"'
+
+
 def test_two_routes_of_one_group_conflict(quiet: Mainspring, queues: MemoryQueues) -> None:
     quiet.route(TOPIC, to=MemoryBroker(queues), group="broker")
 
@@ -229,3 +288,14 @@ def test_mistakes_are_named_where_they_are_made(quiet: Mainspring, queues: Memor
         quiet.route(TOPIC, to=MemoryBroker(queues), format="xml")  # type: ignore[arg-type]
     with pytest.raises(BadOption, match=r"app\.route\(…\) has no option 'timeout'"):
         quiet.route(TOPIC, to=MemoryBroker(queues), timeout=3)  # type: ignore[call-arg]
+
+
+async def test_what_is_rejected_does_not_hold_up_what_is_sent(quiet: Mainspring, queues: MemoryQueues) -> None:
+    quiet.route("orders.*", to=MemoryBroker(queues), group="out")
+
+    async with quiet:
+        await quiet.publish_many(("orders.unknown", {"n": number}) for number in range(600))
+        await quiet.publish(TOPIC, {"n": 1})
+        async with quiet.worker() as worker:
+            await until(lambda: bool(queues.waiting["billing"]))
+            assert not worker.pauses()

@@ -9,7 +9,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from mainspring.app.batcher import Count, PublishBatcher, uncounted
 from mainspring.model.errors import MainspringError, Misuse, NotOpen, StorageUnavailable
@@ -17,6 +17,9 @@ from mainspring.model.join import Join
 from mainspring.model.message import Draft, Published, Receipt, UniqueKey
 from mainspring.storage.contract import BellMode, PoolUse, Storage
 from mainspring.timing.clock import Clock
+
+if TYPE_CHECKING:
+    from mainspring.brokers.contract import SendResult, WireMessage
 
 T = TypeVar("T")
 
@@ -67,6 +70,10 @@ class StandIn(Opened, Protocol):
 
     def wait_for(self, work: Callable[[], Awaitable[T]]) -> T:
         """Await the work for a blocking caller, in any thread."""
+        ...
+
+    def relay(self, route: str, address: str, message: WireMessage) -> SendResult:
+        """Record what a route would have sent there."""
         ...
 
 

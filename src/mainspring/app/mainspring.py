@@ -325,7 +325,7 @@ class Mainspring(Renamed, AsyncOnly):
         """The brokers of its routes and intakes."""
         from mainspring.app.broker.brokers import Brokers
 
-        return Brokers(self._consumers)
+        return Brokers(self._consumers, self._connection)
 
     @functools.cached_property
     def leases(self) -> Leases:

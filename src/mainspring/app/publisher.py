@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from uuid import UUID
 
 from mainspring.app.batcher import BATCH, receipts
@@ -13,7 +13,7 @@ from mainspring.app.blocking import Background
 from mainspring.app.connection import Connection
 from mainspring.app.consume.backpressure import Backpressure
 from mainspring.app.consume.consumer import Registration, registration_of
-from mainspring.app.consume.consumers import Consumers
+from mainspring.app.consume.consumers import Consumers, DirectSending
 from mainspring.app.consume.middleware import Middleware, PublishChain
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.message.envelope import (
@@ -27,10 +27,11 @@ from mainspring.app.message.envelope import (
 )
 from mainspring.app.message.unique import refuse_followed, refuse_many, unique_key_of
 from mainspring.app.names import check_name, check_topic
-from mainspring.app.options import length, refuse_unknown
+from mainspring.app.options import flag, length, refuse_unknown
 from mainspring.app.transaction.consumers import LentConnections
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.model.errors import BadOption, StorageUnavailable, Unreadable
+from mainspring.model.inbox import InboxReceipt
 from mainspring.model.join import Join, JoinReceipt
 from mainspring.model.message import Cancelled, Draft, Published, Receipt, UniqueKey
 from mainspring.runtime.schedules.middleware import Around
@@ -38,6 +39,9 @@ from mainspring.storage.contract import Keyed, Lender
 from mainspring.storage.script import Script
 from mainspring.timing.clock import Clock
 from mainspring.timing.duration import Duration
+
+if TYPE_CHECKING:
+    from mainspring.telemetry.spans import Spans
 
 REASON = "cancelled by the application"
 MOST = 10_000
@@ -69,6 +73,8 @@ class Publisher:
         blocking: BlockingPublisher | None = None,
     ) -> None:
         self._connection = connection
+        self._consumers = consumers
+        self._direct: DirectSending | None = None
         self._fan_in = FanIn(consumers, envelope)
         self._limits = consumers.backlogs.limits
         self._gate = Backpressure(consumers.backlogs, connection, transactions, clock)
@@ -91,6 +97,8 @@ class Publisher:
     async def send(self, consumer: Registration, payload: object, options: SendOptions) -> Receipt:
         """Publish to one group only, perhaps with a follow-up."""
         name, call = f"{consumer.group}.send(…)", f"{consumer.group}.send()"
+        if options.get("direct"):
+            raise BadOption(f"{name} goes to a consumer of this app, through its database: leave out direct=True")
         draft = self._envelope.draft(
             payload, MISSING, _own(options), group=consumer.group, topic=consumer.topic, call=name
         )
@@ -124,6 +132,9 @@ class Publisher:
                 "app.publish_many(('orders.placed', each) for each in …)"
             )
         tx, made = options.get("tx"), self._drafts(messages, spread, options)
+        if (sender := self._sender(options, "app.publish_many()", spread)) is not None:
+            with self._chain.around(made, enlisted=False) as drafts:
+                return await sender.send(drafts, "app.publish_many()")
         if self._limits:
             await self._gate.admit(made, tx, "app.publish_many()")
         with self._chain.around(made, enlisted=tx is not None) as drafts:
@@ -155,6 +166,11 @@ class Publisher:
     def outermost(self) -> tuple[Middleware, ...]:
         """Return the middleware around every attempt, outside all other; called when a worker starts."""
         return self._chain.outermost()
+
+    @property
+    def spans(self) -> Spans | None:
+        """What creates spans, as ``outermost`` has decided; None if none would be recorded."""
+        return self._chain.spans
 
     def around_occurrences(self) -> Around | None:
         """Return the middleware around the publishing of occurrences; None without any."""
@@ -193,6 +209,9 @@ class Publisher:
 
     async def store(self, draft: Draft, options: PublishOptions, call: str) -> Receipt:
         """Store a draft as publishing does: under back-pressure, through middleware."""
+        if (sender := self._sender(options, call)) is not None:
+            with self._chain.around([draft], enlisted=False) as drafts:
+                return (await sender.send(drafts, call))[0]
         unique_key = unique_key_of(draft, _map(options), call)
         if self._limits:
             await self._gate.admit([draft], options.get("tx"), call)
@@ -201,7 +220,21 @@ class Publisher:
         with self._chain.around([draft], enlisted=options.get("tx") is not None) as drafts:
             return await self._store_now(drafts[0], unique_key, options, call)
 
-    async def receive(self, group: str, source: str, received: Mapping[str, Draft]) -> frozenset[str]:
+    def _sender(self, options: PublishOptions, call: str, spread: Duration | None = None) -> DirectSending | None:
+        """Return what sends to brokers without the outbox; None if that is not asked for."""
+        if options.get("direct") is None or not flag(options["direct"], "direct"):
+            return None
+        if self._direct is None:
+            if self._consumers.direct is None:
+                raise BadOption(
+                    f"{call} with direct=True: this app has no route: register one by app.route(…, to=…), or leave out "
+                    "direct=True"
+                )
+            self._direct = self._consumers.direct(self._connection, self._consumers, self.clock)
+        self._direct.check({**options, "spread": spread}, call)
+        return self._direct
+
+    async def receive(self, group: str, source: str, received: Mapping[str, Draft]) -> InboxReceipt:
         """Store messages from outside, as an intake does."""
         return await (await self._connection.storage("app.worker()")).inbox.receive(group, source, received)
 

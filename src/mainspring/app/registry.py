@@ -81,6 +81,11 @@ class Registry:
         is_used = self.known_recurrences is not None or self._options.schedules
         return self.recurrences.declared() if is_used else {}
 
+    def topics(self) -> set[str]:
+        """Return the topics that the code publishes to, as far as it says so: of message types, and of schedules."""
+        recurring = self.known_recurrences or ()
+        return {*self._catalogue.registered, *(each.topic for each in recurring if each.mode == "publish")}
+
     @functools.cached_property
     def fanouts(self) -> FanoutCode:
         """The fan-outs of code, imported by an app that has some."""
@@ -140,6 +145,7 @@ class Registry:
 
     def route(self, topics: tuple[Any, ...], to: object, options: RouteOptions) -> None:
         """See ``Mainspring.route``."""
+        from mainspring.app.broker.direct import DirectSender
         from mainspring.app.broker.route import Route, overlapping, read_route
 
         if self._workers:
@@ -152,6 +158,7 @@ class Registry:
                     "twice: leave it to one of them"
                 )
         self._consumers.enter(made)
+        self._consumers.direct = DirectSender
 
     def intake(self, broker: object, topics: object) -> None:
         """See ``Mainspring.intake``."""
@@ -165,10 +172,11 @@ class Registry:
         publisher = self._publisher()
         made = read_intake(broker, topics, self._options, publisher.receive, fed)
         for each in self._consumers:
-            if isinstance(each, Intake) and each.group == made.group and each.fed != made.fed:
+            if isinstance(each, Intake) and (shared := each.reader.broker.reads & made.reader.broker.reads):
                 raise Conflict(
-                    f"{made.reader.broker.source} is read for {each.fed} already, so {made.fed} would get some of its "
-                    "messages and lose the others: read it once, by app.intake(…), and let both consume its topic"
+                    f"{min(shared)} is read by {each.caller} already, so {made.caller} would get some of its messages "
+                    "and lose the others: read it once, by app.intake(…), and let all consume its topics; if these are "
+                    "two servers, give one of them a name=, as in name='eu'"
                 )
         self._consumers.enter(made)
 

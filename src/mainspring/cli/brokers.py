@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from typing import Any
+
 from cyclopts import App
 
-from mainspring.app.broker.brokers import BrokerCheck, BrokerDeclared, BrokerView
-from mainspring.cli.output import Column, Columns, print_list
+from mainspring.app.broker.brokers import BrokerCheck, BrokerDeclared
+from mainspring.app.broker.state import BrokerState
+from mainspring.cli.output import Column, Columns, many, print_line, print_list, when
 from mainspring.cli.target import UNNAMED, Json, Spec, Target
+from mainspring.model.errors import MainspringError
+from mainspring.model.redaction import redacted
 
 app: App = App(name="brokers", help="List, check and declare the brokers of routes and intakes.")
 
 _NONE = "No brokers: the app has no app.route(…), app.intake(…) or source=."
+_PATIENCE = 5.0
+"""Seconds that the database has to be read."""
 _NOTHING = "nothing: all was there"
-_KNOWN: Columns[BrokerView] = (
+
+
+def _in_words(each: BrokerState) -> str:
+    if each.condition == "unserved":
+        return "no worker"
+    if each.condition == "idle":
+        return "not used yet"
+    return f"connected on {each.connected} of {many(each.workers, 'worker')}"
+
+
+_KNOWN: tuple[Column[Any], ...] = (
     Column("name", lambda each: each.name, elastic=True),
     Column("direction", lambda each: each.direction),
     Column("broker", lambda each: each.url, elastic=True),
     Column("topics", lambda each: ", ".join(each.topics) or "by type", elastic=True),
+)
+_STATED: Columns[BrokerState] = (
+    *_KNOWN,
+    Column("state", _in_words, elastic=True),
+    Column("waiting", lambda each: each.ready if each.direction == "out" else each.lag, right=True),
+    Column("dead", lambda each: each.dead or None, right=True),
 )
 _CHECKED: Columns[BrokerCheck] = (
     Column("name", lambda each: each.broker.name, elastic=True),
@@ -32,8 +57,23 @@ _MADE: Columns[BrokerDeclared] = (
 
 @app.command(name="list")
 async def list_(app: Spec | None = None, /, *, target: Target = UNNAMED, json: Json = False) -> None:
-    """List the routes and intakes of the app's code; connects to nothing."""
-    print_list(_KNOWN, await target.of(app).find().brokers.list(), json=json, empty=_NONE)
+    """List the routes and intakes, and what the workers report of them; connects to no broker.
+
+    Without a database that can be read, those of the app's code.
+    """
+    found = target.of(app).find()
+    try:
+        async with asyncio.timeout(_PATIENCE), found:
+            stated = await found.brokers.states()
+    except (MainspringError, TimeoutError) as error:
+        print_list(_KNOWN, await found.brokers.list(), json=json, empty=_NONE)
+        why = str(error) or f"it did not answer within {_PATIENCE:g} s"
+        sys.stderr.write(f"The database cannot be read, so what the workers report is not shown: {redacted(why)}\n")
+        return
+    if print_list(_STATED, stated, json=json, empty=_NONE):
+        for each in stated:
+            if each.error is not None and each.down_since is not None:
+                print_line(f"{each.name} is not connected since {when(each.down_since)}: {each.error}")
 
 
 @app.command

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from mainspring.cli import (
+    asyncapi,
     audit,
     brokers,
     cron,
@@ -100,6 +101,7 @@ def _commands() -> App:
     app.command(joins.app)
     app.command(inbox.app)
     app.command(brokers.app)
+    app.command(asyncapi.asyncapi)
     app.command(schedule_edit.app)
     app.command(fanout.app)
     app.command(leases.app)

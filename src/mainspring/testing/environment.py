@@ -17,7 +17,7 @@ from mainspring.app.broker.intake import Intake
 from mainspring.app.connection import StandIn
 from mainspring.app.storages import OperationSet, hand_turned
 from mainspring.app.transaction.enlistment import Enlisting
-from mainspring.brokers.contract import Received
+from mainspring.brokers.contract import Received, SendResult, WireMessage
 from mainspring.model.errors import Misuse
 from mainspring.model.message import Draft, Published
 from mainspring.storage.contract import Mailbox, Storage
@@ -27,6 +27,7 @@ from mainspring.testing import asserts
 from mainspring.testing.asserts import Expectation
 from mainspring.testing.calls import Calls, Savepoint, loopless
 from mainspring.testing.records import Ran, Records, Sent, Stores, recorded
+from mainspring.testing.relays import record
 from mainspring.testing.services import AppParts, Enough, Services
 from mainspring.testing.transaction import (
     EnlistedGateway,
@@ -52,6 +53,7 @@ class InMemory:
         self.applied: list[str] = []
         self.ready: Callable[[], Awaitable[None]] | None = None
         """Declares the consumers that were registered since the last call."""
+        self.relay: Callable[[str, str, WireMessage], SendResult] = partial(record, records.relayed)
         self._storage = storage
         self._publisher = Stores(storage, records)
 
@@ -173,9 +175,9 @@ class Environment:
         """Store a message as an intake does. Returns False for a repeat."""
         await self.prepare()
         id, draft = intake.reader(received)
-        new = await self.database.storage.inbox.receive(intake.fed, intake.reader.broker.source, {id: draft})
+        receipt = await self.database.storage.inbox.receive(intake.fed, intake.reader.broker.source, {id: draft})
         await self.changed()
-        return bool(new)
+        return bool(receipt.stored)
 
     async def refresh(self) -> None:
         """Bring the records up to date with what is stored."""

@@ -75,12 +75,7 @@ class _Recording:
         self._sent = sent
 
     async def send(self, messages: Sequence[WireMessage], within: float) -> list[SendResult]:  # noqa: ARG002
-        for each in messages:
-            address, payload = self._broker.address(each.topic), _payload(each)
-            self._sent.append(
-                Relayed(self._route, address, each.topic, payload, each.id, each.headers, each.content_type, each.key)
-            )
-        return [SENT] * len(messages)
+        return [record(self._sent, self._route, self._broker.address(each.topic), each) for each in messages]
 
     async def receive(self, limit: int, wait: float) -> list[Received]:
         raise BrokerUnavailable(f"a route receives nothing: {limit} within {wait:g} s")
@@ -99,6 +94,13 @@ class _Recording:
         return []
 
     async def close(self) -> None: ...
+
+
+def record(sent: list[Relayed], route: str, address: str, message: WireMessage) -> SendResult:
+    """Add what a route sends there, which counts as confirmed."""
+    own = (message.id, message.headers, message.content_type, message.key)
+    sent.append(Relayed(route, address, message.topic, _payload(message), *own))
+    return SENT
 
 
 def rehearsed(registration: Registration, sent: list[Relayed]) -> Registration:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from mainspring.app.blocking import at_once, is_blocking
@@ -14,6 +15,7 @@ from mainspring.app.consume.injection import NonSuppressing
 from mainspring.app.storages import Enlists, OperationSet
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.app.transaction.handles import Kind
+from mainspring.brokers.contract import SendResult, WireMessage
 from mainspring.model.errors import BadHandle, Misuse
 from mainspring.model.limits import LimitedClaim, Limits
 from mainspring.model.message import ClaimRequest, Delivery, Draft, Published
@@ -26,6 +28,7 @@ from mainspring.storage.portable.dialect import SqlStorage
 from mainspring.storage.script import AsyncConnection, Script, Statement, SyncConnection, run, run_async
 from mainspring.testing.calls import loopless
 from mainspring.testing.records import ALL, Records, Stores, in_order
+from mainspring.testing.relays import record
 from mainspring.timing.clock import Clock
 
 T = TypeVar("T")
@@ -255,6 +258,7 @@ class OnConnection:
     def __init__(self, storage: Storage, gateway: EnlistedGateway, records: Records, *, blocking: bool) -> None:
         self.storage: Storage = storage
         self.batcher: Stores = Stores(storage, records)
+        self.relay: Callable[[str, str, WireMessage], SendResult] = partial(record, records.relayed)
         self.applied: list[str] = []
         self._gateway = gateway
         self._blocking = blocking

@@ -63,6 +63,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 REFUSED = {"joins show", "joins cancel"}
 """There is no such join here."""
 OTHERS = {
+    "asyncapi",
     "brokers check",
     "brokers declare",
     "brokers list",

@@ -149,7 +149,7 @@ def test_an_expiry_may_be_an_instant() -> None:
             {"dealy": "5m"},
             (
                 "publish(…) has no option 'dealy'. Did you mean 'delay'? It accepts at, correlation_id, delay, "
-                "expires, headers, key, message_id, past, priority, tx, unique, validate"
+                "direct, expires, headers, key, message_id, past, priority, tx, unique, validate"
             ),
         ),
         (

@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from mainspring.app.blocking import Face, blocking
 from mainspring.app.broker.intake import Intake
 from mainspring.app.broker.route import Route
-from mainspring.app.consume.consumer import Registration
+from mainspring.app.broker.state import BrokerState, BrokerView, states
+from mainspring.app.connection import Connection
+from mainspring.app.consume.consumers import Consumers
 from mainspring.brokers.contract import Broker, BrokerConnection
-from mainspring.model.errors import BrokerError
+from mainspring.model.errors import BrokerError, MainspringError
 
 T = TypeVar("T")
 _PATIENCE = 10.0
 """Seconds that one broker may take."""
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerView:
-    """A route or an intake, as the code registers it."""
-
-    name: str
-    """The group of the route, or the source of the intake."""
-    direction: Literal["out", "in"]
-    kind: str
-    """As in "rabbitmq"."""
-    url: str
-    """The address of the broker, without a password."""
-    topics: tuple[str, ...]
-    """What a route sends; what an intake stores, if that is known before it is read."""
-    group: str
-    """The group whose backlog or dead letters are those of this route or intake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +53,21 @@ class BrokerDeclared:
 class Brokers:
     """The brokers that the app's code names. Each call connects by itself, and to all of them at once."""
 
-    def __init__(self, consumers: Iterable[Registration]) -> None:
+    def __init__(self, consumers: Consumers, connection: Connection) -> None:
         self._consumers = consumers
+        self._connection = connection
 
     async def list(self) -> list[BrokerView]:
         """Return the routes and intakes of the code; connects to nothing."""
         return [view for view, _ in self._known()]
+
+    async def states(self, cap: int = 10_000) -> Sequence[BrokerState]:
+        """Return the routes and intakes of the database and of the code, with what live workers report of them.
+
+        Connects to no broker. Deliveries are counted up to ``cap``.
+        """
+        storage = await self._connection.storage("app.brokers.states()")
+        return states(await self.list(), await storage.ledger.roster(), await storage.ledger.tally(cap))
 
     async def check(self) -> Sequence[BrokerCheck]:
         """Connect to each, and return what is wrong: unreachable, or without a queue, topic or stream."""
@@ -82,6 +76,12 @@ class Brokers:
     async def declare(self) -> Sequence[BrokerDeclared]:
         """Make the exchanges, queues, topics and streams that are missing; idempotent."""
         return await asyncio.gather(*(_declared(view, broker) for view, broker in self._known()))
+
+    async def asyncapi(self) -> dict[str, Any]:
+        """Return the AsyncAPI 3.0 document of what the code sends, reads and handles; connects to nothing."""
+        from mainspring.app.broker.asyncapi import Document
+
+        return Document(self._consumers).build()
 
     def _known(self) -> Sequence[tuple[BrokerView, Broker]]:
         found: list[tuple[BrokerView, Broker]] = []
@@ -105,7 +105,7 @@ async def _checked(view: BrokerView, broker: Broker) -> BrokerCheck:
 
     try:
         problems, lag = await _connected(broker, examine)
-    except BrokerError as error:
+    except MainspringError as error:  # also a missing extra, which hides no other
         problems, lag = (str(error),), None
     return BrokerCheck(view, problems, lag, time.monotonic() - began)
 
@@ -113,7 +113,7 @@ async def _checked(view: BrokerView, broker: Broker) -> BrokerCheck:
 async def _declared(view: BrokerView, broker: Broker) -> BrokerDeclared:
     try:
         return BrokerDeclared(view, tuple(await _connected(broker, lambda connection: connection.declare())))
-    except BrokerError as error:
+    except MainspringError as error:
         return BrokerDeclared(view, error=str(error))
 
 
@@ -133,5 +133,7 @@ class SyncBrokers(Face[Brokers]):
     """The brokers that the app's code names, for code that blocks."""
 
     list: Final = blocking(Brokers.list)
+    states: Final = blocking(Brokers.states)
     check: Final = blocking(Brokers.check)
     declare: Final = blocking(Brokers.declare)
+    asyncapi: Final = blocking(Brokers.asyncapi)

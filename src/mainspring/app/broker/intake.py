@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID, uuid5
 
 import msgspec
 
+from mainspring.app.broker.state import shown_intake
 from mainspring.app.config import Options
 from mainspring.app.consume import signature
 from mainspring.app.consume.consumer import Registration
@@ -21,12 +22,16 @@ from mainspring.brokers.contract import Broker, Received
 from mainspring.brokers.link import Link
 from mainspring.brokers.wire import BadWire, read
 from mainspring.model.errors import BadOption
-from mainspring.model.message import Delivery, Draft, is_reserved
+from mainspring.model.message import Delivery, Draft, public
 from mainspring.model.text import described
 from mainspring.model.verdict import Bury, Failure
+from mainspring.model.views import Declaration
 from mainspring.runtime.handler import Handler, Run
 from mainspring.runtime.intake import Feed
 from mainspring.timing.backoff import MESSAGES
+
+if TYPE_CHECKING:
+    from mainspring.telemetry.spans import Spans
 
 RECEIVED_HEADER = "mainspring-received"
 """On a message that could not be stored as it is: what the broker said of it."""
@@ -57,6 +62,7 @@ class _Stub(msgspec.Struct, omit_defaults=True):
     content_type: str | None = None
     size: int | None = None
     """How large the body was, where not all of it is kept."""
+    unreadable: str | None = None
 
 
 class Reader:
@@ -68,7 +74,8 @@ class Reader:
         self.broker: Broker = broker
         self.refused_group: str = check_group(f"intake:{broker.source}".replace("/", "."))
         """The group of the messages that cannot be stored as they are."""
-        self._topics = topics
+        self.mapping: Mapping[str, str] | None = topics
+        """Topics by address or by CloudEvents type; None if the type is the topic, or there is one topic."""
         self.group: str | None = group
         """The one group that receives what it stores; None for all of a topic."""
         self._topic = topic
@@ -78,7 +85,7 @@ class Reader:
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics of what it stores, if they are known before it is read."""
-        return (self._topic,) if self._topic is not None else tuple((self._topics or {}).values())
+        return (self._topic,) if self._topic is not None else tuple((self.mapping or {}).values())
 
     def __call__(self, received: Received) -> tuple[str, Draft]:
         """Return the sender's id and the draft: of the message, or of the dead letter that it becomes."""
@@ -92,10 +99,12 @@ class Reader:
         """Return the sender's id and the draft. Raises Refused."""
         if len(received.body) > self._limit:
             raise Refused(f"its {len(received.body):,} bytes exceed the payload_limit of {self._limit:,}")
+        if received.unreadable is not None:
+            raise Refused(received.unreadable)
         try:
             found = read(received)
             topic = self._topic or self._topic_of(received.address, found.type)
-            headers = check_headers({name: value for name, value in found.headers.items() if not is_reserved(name)})
+            headers = check_headers(public(found.headers)) if found.headers else None
             key = None if found.key is None else check_name(found.key, "key")
             correlation = None if found.correlation_id is None else check_name(found.correlation_id, "correlation_id")
             content_type = check_name(found.content_type, "content_type")
@@ -118,15 +127,15 @@ class Reader:
         return _short_id(found.id if found.sender is None else f"{found.sender} {found.id}"), draft
 
     def _topic_of(self, address: str, type: str | None) -> str:
-        if self._topics is None:
+        if self.mapping is None:
             if type is None:
                 raise Refused("it names no topic: it has no CloudEvents type, and app.intake(…) has no topics for it")
             return check_topic(type)
         for name in (address, type):
-            if name is not None and name in self._topics:
-                return self._topics[name]
+            if name is not None and name in self.mapping:
+                return self.mapping[name]
         named = address if type is None else f"{address}, of type {type}"
-        raise Refused(f"it came from {named}, and app.intake(…) has topics for {', '.join(self._topics)} only")
+        raise Refused(f"it came from {named}, and app.intake(…) has topics for {', '.join(self.mapping)} only")
 
     def _refused(self, received: Received) -> Draft:
         headers = received.headers
@@ -140,6 +149,7 @@ class Reader:
             received.correlation_id,
             received.content_type,
             len(received.body) if len(received.body) > REFUSED_LIMIT else None,
+            received.unreadable,
         )
         written = msgspec.json.encode(stub).decode()
         return Draft(
@@ -164,6 +174,7 @@ class Intake(Registration):
     """The group of its inbox marks."""
     store: Store
     prefetch: int = PREFETCH
+    receives: ClassVar[str] = "what its source brings and cannot be stored as it is"
 
     def handler(
         self,
@@ -174,16 +185,27 @@ class Intake(Registration):
         """Return what the runtime runs for refused messages."""
         return Handler(group=self.group, call=self._again, retry=self.retry, concurrency=self.concurrency)
 
+    def declaration(self, owner: str, version: int = 0) -> Declaration:
+        """Return its declaration, with where it reads from."""
+        declared, broker = Registration.declaration(self, owner, version), self.reader.broker
+        shown = shown_intake(broker.kind, broker.shown, broker.source, self.reader.topics)
+        return replace(declared, options={**declared.options, **shown})
+
+    @property
+    def caller(self) -> str:
+        """What has asked for it, for people."""
+        return "app.intake(…)" if self.feeds is None else f"source= of {self.feeds}"
+
     @property
     def feeds(self) -> str | None:
         """The group of its consumer; None if it is read for all of a topic."""
         return self.reader.group
 
-    def feed(self) -> Feed:
+    def feed(self, spans: Spans | None) -> Feed:
         """Return the source as a worker reads it, with a connection of its own."""
         broker = self.reader.broker
         limit = None if self.pending_limit is None else self.pending_limit.most
-        return Feed(broker.source, self.fed, Link(broker), self.reader, self.prefetch, limit)
+        return Feed(broker.source, self.fed, Link(broker), self.reader, self.prefetch, limit, spans)
 
     async def _again(self, delivery: Delivery, _run: Run) -> object:
         written = (delivery.headers or {}).get(RECEIVED_HEADER, "")
@@ -203,6 +225,7 @@ class Intake(Registration):
             stub.message_id,
             stub.key,
             stub.correlation_id,
+            unreadable=stub.unreadable,
         )
         try:
             id, draft = self.reader.draft(received)

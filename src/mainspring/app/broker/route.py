@@ -10,6 +10,7 @@ from datetime import timedelta
 from itertools import product
 from typing import Any, TypedDict, cast
 
+from mainspring.app.broker.state import shown_route
 from mainspring.app.config import KEEPS, MOST_AT_ONCE, Options
 from mainspring.app.consume import signature
 from mainspring.app.consume.backpressure import WhenFull, read_pending_limit
@@ -32,7 +33,7 @@ from mainspring.model.verdict import Bury, Failure, Snooze
 from mainspring.model.views import Declaration
 from mainspring.runtime.batch import Batch
 from mainspring.runtime.handler import Batching, Handler, Run
-from mainspring.storage.patterns import matches
+from mainspring.storage.patterns import matches, shared_topic
 from mainspring.timing.backoff import MESSAGES
 from mainspring.timing.breaker import Breaker
 from mainspring.timing.duration import Duration
@@ -45,10 +46,11 @@ CONCURRENCY = 2
 _MOST_BATCH = 1000
 PATIENCE = 1.0
 """Seconds for which claimed deliveries wait for a connection before they are put off."""
-AWAY = Breaker(failures=5, within=timedelta(minutes=1), pause=timedelta(seconds=1), share=0.5, snoozes=True)
+AWAY = Breaker(failures=5, within=timedelta(seconds=5), pause=timedelta(seconds=1), share=0.5, snoozes=True)
 """While the broker is away nothing is claimed: an outage costs the database one probe at a time, however long the
-backlog."""
-_LONGEST_PAUSE = 30.0
+backlog, and however much was sent until seconds ago."""
+_LONGEST_PAUSE = 10.0
+"""Seconds for which a delivery is put off at most. A longer time would spare nothing while the breaker is open."""
 
 
 class RouteOptions(TypedDict, total=False):
@@ -115,7 +117,7 @@ class Route(Registration):
     def declaration(self, owner: str, version: int = 0) -> Declaration:
         """Return its declaration, with where it sends to."""
         declared = Registration.declaration(self, owner, version)
-        shown = {"to": self.broker.shown, "format": self.format}
+        shown = shown_route(self.broker.kind, self.broker.shown, self.format)
         return Declaration(
             declared.group, declared.app, declared.patterns, declared.handler, {**declared.options, **shown}
         )
@@ -183,20 +185,28 @@ def outbound(delivery: Delivery) -> Outbound:
 
 
 def overlapping(first: Route, second: Route) -> str | None:
-    """Return a topic or pattern that both would send to the same address; None if there is none."""
+    """Return a topic that both would send to the same address; None if there is none.
+
+    Of the topics that two patterns share, those of mappings and one more are tried: a function may treat others alike.
+    """
     if first.broker.url != second.broker.url:
         return None
+    mappings = [each.broker.addressing for each in (first, second)]
+    named = [topic for each in mappings if isinstance(each, Mapping) for topic in each]
     for one, other in product(first.topics, second.topics):
-        topic = one if one == other or matches(other, one) else other if matches(one, other) else None
-        if topic is not None and _address(first, topic) == _address(second, topic) is not None:
-            return topic
+        shared = shared_topic(one, other)
+        if shared is None:
+            continue
+        for topic in (shared, *(each for each in named if matches(one, each) and matches(other, each))):
+            if _address(first, topic) == _address(second, topic) is not None:
+                return topic
     return None
 
 
 def _address(route: Route, topic: str) -> str | None:
-    """Return where a route sends a topic, or an example of a pattern; None if its mapping does not have it."""
+    """Return where a route sends a topic; None if its mapping does not have it."""
     try:
-        return route.broker.address(topic.replace("*", "any").replace("#", "any"))
+        return route.broker.address(topic)
     except Exception:  # noqa: BLE001 - a function of the application's, which has not this example
         return None
 

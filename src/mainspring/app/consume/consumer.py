@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from mainspring.app.blocking import Face, Renamed, blocking
 from mainspring.app.consume import signature
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mainspring.app.blocking import Background
     from mainspring.app.publisher import Publisher
     from mainspring.runtime.intake import Feed
+    from mainspring.telemetry.spans import Spans
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -76,6 +77,8 @@ class Registration:
     limits: Limits | None = None
     newer_wait: timedelta = timedelta(days=1)
     """How long a message of a newer version waits for a worker that can read it."""
+    receives: ClassVar[str] = "no topic: its schedule, or .send"
+    """What it receives without topics, for people."""
 
     def handler(
         self, app: Publishing, lending: LentConnections | None = None, outermost: tuple[Middleware, ...] = ()
@@ -116,7 +119,7 @@ class Registration:
         """The group whose messages it reads from a broker, and with which it is served; None for most."""
         return None
 
-    def feed(self) -> Feed | None:
+    def feed(self, spans: Spans | None) -> Feed | None:  # noqa: ARG002 - for intakes
         """Return what a worker reads from a broker for it; None for most."""
         return None
 

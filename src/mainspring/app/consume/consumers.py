@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, TypedDict, cast
+from typing import Any, Protocol, TypedDict, cast
 
 from mainspring.app.config import KEEPS, MOST_AT_ONCE, Options, time_limit
+from mainspring.app.connection import Connection
 from mainspring.app.consume import signature
 from mainspring.app.consume.backpressure import Backlogs, WhenFull, read_pending_limit
 from mainspring.app.consume.batch import BATCH_CONCURRENCY, check_batch, read_batch
@@ -23,10 +24,11 @@ from mainspring.app.options import choice, closest, flag, given, refuse_unknown,
 from mainspring.app.transaction.sources import Source, read_source
 from mainspring.model.errors import BadOption, BadSignature, Conflict
 from mainspring.model.limits import OnFailure
-from mainspring.model.message import Keep
+from mainspring.model.message import Draft, Keep, Receipt
 from mainspring.storage.patterns import is_wild
 from mainspring.timing.backoff import RECURRING, RetryPolicy
 from mainspring.timing.breaker import Breaker
+from mainspring.timing.clock import Clock
 from mainspring.timing.duration import Duration
 
 # A worker never fetches more than its free slots, so this is also how much one process takes at a time. Coroutines
@@ -79,6 +81,18 @@ class ConsumerOptions(TypedDict, total=False):
     connection of the app's own; a factory of sessions or connections, or a Django alias: on yours."""
 
 
+class DirectSending(Protocol):
+    """Sending to the brokers of routes, without the outbox."""
+
+    def check(self, options: Mapping[str, Any], call: str) -> None:
+        """Raise BadOption for an option that only a stored message has."""
+        ...
+
+    async def send(self, drafts: Sequence[Draft], call: str) -> list[Receipt]:
+        """Send each to every route of its topic."""
+        ...
+
+
 class Consumers:
     """The in-process registry, the only source of handlers."""
 
@@ -89,10 +103,12 @@ class Consumers:
         resolver: Resolver | None = None,
         middleware: Sequence[Middleware] = (),
     ) -> None:
-        self._catalogue = catalogue
+        self.catalogue: Catalogue = catalogue
+        """The message types of the app."""
         self._resolver = resolver
         self._middleware = middleware
-        self._options = options
+        self.options: Options = options
+        """The options of the app."""
         self._registered: dict[str, Registration] = {}
         self.queues: QueueRegistry = QueueRegistry()
         """The groups that are queues, not consumers."""
@@ -100,6 +116,8 @@ class Consumers:
         """The groups that have a pending limit."""
         self.orders: OrderedGroups = OrderedGroups()
         """The groups that are ordered."""
+        self.direct: Callable[[Connection, Iterable[Registration], Clock], DirectSending] | None = None
+        """Makes what sends to the brokers of routes; None while there is no route."""
 
     def __iter__(self) -> Iterator[Registration]:
         """Yield in registration order."""
@@ -176,7 +194,7 @@ class Consumers:
         registration = self._read(function, topics, given(options), recurring=recurring, keyed=keyed)
         self.enter(registration)
         shape, decode = registration.shape, registration.decode
-        self._catalogue.consumed(registration.group, registration.topics, shape.annotation, decode)
+        self.catalogue.consumed(registration.group, registration.topics, shape.annotation, decode)
         return registration
 
     def enter(self, registration: Registration) -> None:
@@ -216,7 +234,7 @@ class Consumers:
         if batches is not None:
             most = BATCH_CONCURRENCY
         if transactional is not None:
-            most = min(most, transactional.capacity() or self._options.handler_pool)
+            most = min(most, transactional.capacity() or self.options.handler_pool)
         concurrency = whole(options.get("concurrency", most), "concurrency", least=1, most=MOST_AT_ONCE)
         around = (*self._middleware, *check_middleware(options.get("middleware", ())))
         # CursorAdvance is the outermost: if a middleware fails, which may be the one that commits, cursors stay.
@@ -228,17 +246,17 @@ class Consumers:
             name=name,
             function=function,
             shape=shape,
-            decode=signature.payload_decoder(shape, self._catalogue.decoder),
+            decode=signature.payload_decoder(shape, self.catalogue.decoder),
             topics=patterns,
-            topic=self._catalogue.topic_of(shape.annotation)
+            topic=self.catalogue.topic_of(shape.annotation)
             or next((each for each in patterns if not is_wild(each)), group),
-            retry=retry_policy(options.get("retry"), RECURRING if recurring else self._options.retry),
+            retry=retry_policy(options.get("retry"), RECURRING if recurring else self.options.retry),
             timeout=self._timeout(options, recurring=recurring),
             concurrency=concurrency,
-            keep=cast("Keep", choice(options.get("keep", self._options.keep), KEEPS, "keep")),
+            keep=cast("Keep", choice(options.get("keep", self.options.keep), KEEPS, "keep")),
             keep_scheduled=cast("Keep", options.get("keep", "all")),
             retry_scheduled=None if options.get("retry") is not None else RECURRING,
-            dead=self._options.dead,
+            dead=self.options.dead,
             threaded=threaded,
             cpu=cpu,
             breaker=_breaker(options.get("breaker")),
@@ -247,7 +265,7 @@ class Consumers:
             transactional=transactional,
             pending_limit=read_pending_limit(options, name),
             limits=read_limits(options, name, keyless=not keyed and not topics),
-            newer_wait=self._options.newer_wait,
+            newer_wait=self.options.newer_wait,
         )
 
     def _transactional(self, options: Mapping[str, Any], name: str, *, threaded: bool, cpu: bool) -> Source | None:
@@ -260,15 +278,15 @@ class Consumers:
         """Return its limit, or the app's: schedules have one of their own, since they may run long."""
         if "timeout" in options:
             return time_limit(options["timeout"], "timeout")
-        sources = self._options.sources
+        sources = self.options.sources
         is_set = sources.get("timeout", "default") != "default"
         if recurring and (sources.get("recurring_timeout", "default") != "default" or not is_set):
-            return self._options.recurring_timeout
-        return self._options.timeout
+            return self.options.recurring_timeout
+        return self.options.timeout
 
     def _needed(self, shape: signature.Shape) -> list[str]:
         """Describe what this handler needs of the app."""
-        needed = [] if shape.payload is None else self._catalogue.needed(shape.annotation)
+        needed = [] if shape.payload is None else self.catalogue.needed(shape.annotation)
         if shape.plan.resolves:
             needed.append("the resolver of the app")
         return needed
@@ -280,7 +298,7 @@ class Consumers:
             else:
                 yield self.topic_of(topic)
         if not topics:
-            own = self._catalogue.topic_of(shape.annotation)
+            own = self.catalogue.topic_of(shape.annotation)
             if own is None:
                 raise BadOption(
                     f"{name} has no topic: name one, @app.consumer('orders.placed'), or annotate its payload with a "
@@ -290,7 +308,7 @@ class Consumers:
 
     def topic_of(self, kind: Any) -> str:
         """Return the topic of a message type. Raises BadOption."""
-        topic = self._catalogue.topic_of(kind)
+        topic = self.catalogue.topic_of(kind)
         if topic is not None:
             return topic
         if isinstance(kind, type):

@@ -262,8 +262,8 @@ class SyncContext(Face[Context]):
 
 
 def _within(run: Run, options: PublishOptions | JoinOptions) -> None:
-    """Enlist in the handler's transaction if there is one, unless the handler passes ``tx=``."""
-    if run.tx is not None and "tx" not in options:
+    """Enlist in the handler's transaction if there is one, unless the handler passes ``tx=`` or sends directly."""
+    if run.tx is not None and "tx" not in options and not options.get("direct"):
         options["tx"] = run.tx
         run.posted = True
 

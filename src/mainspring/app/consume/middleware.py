@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
 from mainspring.app.connection import Connection
@@ -33,6 +33,9 @@ from mainspring.storage.script import Script
 from mainspring.telemetry.logs import log
 from mainspring.telemetry.tracing import Tracing, carried, trace_ids
 from mainspring.timing.duration import Duration, spell
+
+if TYPE_CHECKING:
+    from mainspring.telemetry.spans import Spans
 
 __all__ = ["LogContext", "Middleware", "Next", "Outgoing", "ReportErrors", "SlowHandlers"]
 
@@ -135,6 +138,11 @@ class PublishChain:
         from mainspring.app.consume.tracing import Traced
 
         return Traced(spans), *self.outer
+
+    @property
+    def spans(self) -> Spans | None:
+        """What creates spans; None if none would be recorded. Decided as a worker starts."""
+        return self._tracing.spans
 
     def around_occurrences(self) -> Around | None:
         """Return the middleware for occurrences of schedules, which have no span; None without any."""

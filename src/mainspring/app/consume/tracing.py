@@ -9,9 +9,9 @@ from opentelemetry.trace import Span
 
 from mainspring.app.consume.context import BatchContext, Context
 from mainspring.app.consume.middleware import Middleware, Next
-from mainspring.model.verdict import Verdict
+from mainspring.model.verdict import Bury, Verdict
 from mainspring.runtime import verdicts
-from mainspring.runtime.batch import BatchRolledBack
+from mainspring.runtime.batch import Batch, BatchRolledBack
 from mainspring.runtime.executor import STOP_CANCELLED, STOP_LOST, STOP_SHUTDOWN, STOP_TIMEOUT
 from mainspring.runtime.handler import Run
 from mainspring.telemetry import spans
@@ -24,7 +24,10 @@ _ENDS = {STOP_LOST: "lost", STOP_CANCELLED: "cancelled", STOP_SHUTDOWN: "release
 
 
 class Traced(Middleware):
-    """A span around every attempt, and every call of a batch consumer; the handler runs in it."""
+    """A span around every attempt, and every call of a batch consumer; the handler runs in it.
+
+    A route has a span for each message that it sends: they have traces of their own, and one request to the broker.
+    """
 
     def __init__(self, made: Spans) -> None:
         self._made = made
@@ -50,6 +53,8 @@ class Traced(Middleware):
     async def handling_batch(self, ctx: BatchContext, call_next: Next) -> object:
         """See ``Middleware.handling_batch``."""
         batch = ctx._batch  # noqa: SLF001 - as above
+        if batch.handler.link is not None:
+            return await self._sending(batch, batch.handler.link.broker.kind, call_next)
         with self._made.processing_batch([run.delivery for run in batch.runs]) as span:
             try:
                 result = await call_next()
@@ -72,6 +77,24 @@ class Traced(Middleware):
             elif failed:
                 spans.failed_some(span, len(failed), len(answers))
             spans.counted(span, outcomes)
+            return result
+
+    async def _sending(self, batch: Batch, system: str, call_next: Next) -> object:
+        with self._made.sending([run.delivery for run in batch.runs], system) as opened:
+            try:
+                result = await call_next()
+                answers = batch.answered(result)
+            except BaseException as error:
+                for span, run in zip(opened, batch.runs, strict=True):
+                    _broken(span, run, error)
+                raise
+            for span, (_, answer) in zip(opened, answers, strict=True):
+                # What the broker did with it, whatever becomes of the claim.
+                if isinstance(answer, Bury):
+                    spans.judged(span, answer)
+                    spans.failed_elsewhere(span, answer.failure, answer.failure.kind)
+                else:
+                    spans.judged(span, verdicts.of_result(answer))
             return result
 
 

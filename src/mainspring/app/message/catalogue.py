@@ -188,6 +188,11 @@ class Catalogue:
         known = self._of(kind)
         return None if known is None else known.topic
 
+    @property
+    def registered(self) -> Mapping[str, MessageType]:
+        """The message types, by topic."""
+        return self._topics
+
     def type_of(self, topic: str) -> Any:
         """Return the message type of a topic, or None."""
         known = self._topics.get(topic)

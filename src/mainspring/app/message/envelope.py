@@ -55,6 +55,9 @@ class PublishOptions(TypedDict, total=False):
     """What to do when ``at`` has passed ["run": deliver now]."""
     validate: bool | None
     """Whether to reject a payload that does not fit the type of its topic, where that is known here [True]."""
+    direct: bool | None
+    """Whether to send it to the brokers of its routes now, and store nothing: what they do not confirm is lost unless
+    the caller sends it again, and no consumer of this database receives it [False]."""
 
 
 class Missing:

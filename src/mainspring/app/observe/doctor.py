@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from mainspring.app.config import KEPT, NAMES, Options, unnamed, write_age, write_topics
 from mainspring.app.consume.consumer import Registration
 from mainspring.app.environment import Environment
+from mainspring.app.observe.broker_doctor import of_brokers
 from mainspring.app.schedule.recurring import Ignored
 from mainspring.app.storages import Address, caveat, mend_clock, open_storage
 from mainspring.model.errors import MIGRATE, BadOption, MainspringError, SchemaMissing, SchemaTooNew
@@ -137,18 +138,29 @@ async def of_app(app: Mainspring, spec: str | None, flags: str, clock: Clock | N
     findings = list(_of_idle_options(app.options, address))
     if spec is not None:
         findings += _of_registry(code, spec)
-    if address.engine == "memory":
-        return [*findings, Symptom("database", "note", "memory:// is lost with the process: for tests only")]
-    if (known := caveat(address)) is not None:
-        findings.append(Symptom("sqlite", "note", known))
-    if address.engine == "sqlite" and (problem := _of_file(address)) is not None:
-        return [*findings, problem]
-    storage, _ = open_storage(address, app.options)  # not by the app's own connection, which would migrate
-    state = await _of_database(storage, app.options, address, flags, findings, clock or SystemClock())
+    state = await _state(app.options, address, flags, findings, clock or SystemClock())
     if spec is not None and state is not None:
         findings += _of_groups(app, code, *state, spec, flags)
         findings += _of_name(app.options, code, state[0])
+    if spec is not None:
+        findings += await of_brokers(app, spec, state)
     return findings
+
+
+async def _state(
+    options: Options, address: Address, flags: str, findings: list[Symptom], clock: Clock
+) -> tuple[Roster, Tally] | None:
+    """Check the database; return what is in it, if that can be read."""
+    if address.engine == "memory":
+        findings.append(Symptom("database", "note", "memory:// is lost with the process: for tests only"))
+        return None
+    if (known := caveat(address)) is not None:
+        findings.append(Symptom("sqlite", "note", known))
+    if address.engine == "sqlite" and (problem := _of_file(address)) is not None:
+        findings.append(problem)
+        return None
+    storage, _ = open_storage(address, options)  # not by the app's own connection, which would migrate
+    return await _of_database(storage, options, address, flags, findings, clock)
 
 
 def _of_name(options: Options, code: Code, roster: Roster) -> Iterator[Symptom]:

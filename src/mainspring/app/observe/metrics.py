@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import timedelta
+from operator import itemgetter
 from typing import TYPE_CHECKING, get_args
 
 from mainspring.app.batcher import Counts
@@ -26,7 +27,7 @@ from mainspring.model.schedule import Schedule, Timesheet
 from mainspring.model.views import Roster, Tally
 from mainspring.storage.contract import BellMode, PoolUse, Storage
 from mainspring.telemetry import metrics as catalogue
-from mainspring.telemetry.measures import Meters
+from mainspring.telemetry.measures import CountedLink, Meters
 from mainspring.telemetry.metrics import (
     CONTENT_TYPE,
     Distribution,
@@ -129,7 +130,6 @@ class Metrics:
         workers, loops = self.meters.workers(), self.meters.loops()
         tripped = {group for worker in workers for group in worker.pauses()}
         mode = connection.bell
-        up = {name: link.is_open for worker in workers for name, link in worker.links().items()}
         return [
             _family(catalogue.PUBLISHED, self.meters.topics().items()),
             Family(
@@ -150,7 +150,7 @@ class Metrics:
             Family(catalogue.LEASES_HELD, [((), sum(each.held for each in self._renewals()))]),
             _family(catalogue.LEASE_EVENTS, self.meters.lease_events().items()),
             Family(catalogue.BROKER_EVENTS, [(key, count) for key, count in sorted(self.meters.brokers().items())]),
-            _family(catalogue.BROKER_UP, sorted(up.items())),
+            *_links(link for worker in workers for link in worker.links()),
             *_pool(connection.pool),
             _family(catalogue.TURNS, ((loop, each.turns) for loop, each in loops.items())),
             _family(catalogue.FAILURES, ((loop, each.failed) for loop, each in loops.items())),
@@ -241,6 +241,16 @@ def _pool(use: PoolUse | None) -> list[Family]:
         return []
     numbers = (catalogue.POOL_SIZE, catalogue.POOL_BUSY, catalogue.POOL_WAITS, catalogue.POOL_WAITED)
     return [Family(metric, [((), number)]) for metric, number in zip(numbers, use, strict=True)]
+
+
+def _links(links: Iterable[tuple[str, CountedLink]]) -> list[Family]:
+    up: dict[str, int] = {}
+    lags: dict[str, int] = {}
+    for name, link in sorted(links, key=itemgetter(0)):
+        up[name] = max(up.get(name, 0), link.is_open)
+        if link.lag is not None:
+            lags[name] = max(lags.get(name, 0), link.lag)
+    return [_family(catalogue.BROKER_UP, up.items()), _family(catalogue.BROKER_LAG, lags.items())]
 
 
 def _patience(seconds: float = _PATIENCE) -> AbstractAsyncContextManager[object]:

@@ -26,7 +26,7 @@ async def banner(app: Mainspring, groups: Collection[str] | None = None, concurr
     named = {groups} if isinstance(groups, str) else set(groups or ())
     paused, schedules = await _read(app)
     served = [each for each in consumers if not named or each.group in named]
-    topics = {each.group: ", ".join(each.topics) or "no topic: its schedule, or .send" for each in served}
+    topics = {each.group: ", ".join(each.topics) or each.receives for each in served}
     skipped = [
         *(f"group {each.group}: not named by --group" for each in consumers if each not in served),
         *(

@@ -64,7 +64,7 @@ def build_worker(
     declarations = [each.declaration(options.name, options.version) for each in chosen]
     scheduling = Scheduling(settings.app, schedules, options.version, publisher.around_occurrences())
     meter = meters.new_meter()
-    feeds = [feed for each in chosen if (feed := each.feed()) is not None]
+    feeds = [feed for each in chosen if (feed := each.feed(publisher.spans)) is not None]
     worker = Worker(storage, handlers, declarations, settings, publisher.clock, bus, scheduling, meter, feeds)
     meter.worker = worker
     return worker
@@ -97,7 +97,12 @@ def wake(workers: Iterable[Worker]) -> None:
 
 @contextlib.asynccontextmanager
 async def at_work(worker: Worker, workers: list[Worker]) -> AsyncIterator[Worker]:
-    """Start a worker, list it among this process' workers, and stop it at the end of the block."""
+    """Start a worker, list it among this process' workers, and stop it at the end of the block.
+
+    Raises MissingExtra if the client of a broker that it serves is not installed: a process that publishes needs none.
+    """
+    for _, link in worker.links():
+        link.broker.require()
     workers.append(worker)
     try:
         await worker.start()

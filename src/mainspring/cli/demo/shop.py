@@ -18,6 +18,7 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from mainspring import Context, Done, Mainspring, Slice, every, exponential
+from mainspring.brokers.memory import MemoryBroker, MemoryQueues
 from mainspring.model.errors import LeaseLost
 
 Kind = Literal["placed", "undone", "handled", "retry", "paid", "expired", "report", "dead"]
@@ -132,6 +133,15 @@ def _parcels(app: Mainspring) -> None:
     @app.consumer("parcels.*", group="tracking", batch=20, linger="500ms")
     async def track(parcels: list[dict[str, Any]]) -> None:
         await asyncio.sleep(0.01 * len(parcels))
+
+    # A broker in this process: elsewhere it is a RabbitMQ(…) or a Kafka(…), and the carrier another service.
+    carrier = MemoryQueues({"carrier": ["parcels.shipped"]})
+    app.route("parcels.shipped", to=MemoryBroker(carrier), group="to_carrier")
+
+    @app.consumer("pickups.announced", source=MemoryBroker(carrier, read="carrier"))
+    async def confirm_pickup(shipped: dict[str, Any]) -> None:
+        del shipped
+        await asyncio.sleep(random.uniform(0.01, 0.05))
 
 
 def _prices(app: Mainspring) -> None:
