@@ -309,6 +309,11 @@ class CountedLink(Protocol):
         """How often each event happened."""
         ...
 
+    @property
+    def lag(self) -> int | None:
+        """How many messages wait in the broker; None if that is unknown."""
+        ...
+
 
 class MeteredWorker(Protocol):
     """A worker, as far as metrics describe it."""
@@ -326,14 +331,14 @@ class MeteredWorker(Protocol):
         """Return the groups whose breakers are open."""
         ...
 
-    def links(self) -> Mapping[str, CountedLink]:
-        """Return its connections to brokers, by name."""
+    def links(self) -> Iterable[tuple[str, CountedLink]]:
+        """Return its connections to brokers, and their names, of which a route and an intake may share one."""
         ...
 
 
 def add_links(total: Counter[tuple[str, str]], worker: MeteredWorker) -> None:
     """Add what this worker's connections to brokers have counted, by their names and events."""
-    for name, link in worker.links().items():
+    for name, link in worker.links():
         total.update({(name, event): count for event, count in link.counts.items()})
 
 

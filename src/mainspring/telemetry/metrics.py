@@ -93,6 +93,12 @@ BROKER_EVENTS = Metric(
     ("broker", "event"),
 )
 BROKER_UP = Metric("mainspring_broker_up", "gauge", "1 while a worker here is connected to the broker.", ("broker",))
+BROKER_LAG = Metric(
+    "mainspring_broker_lag",
+    "gauge",
+    "Messages that wait in the broker for an intake here, asked every 10 s.",
+    ("broker",),
+)
 HEALTH = Metric(
     "mainspring_health",
     "gauge",

@@ -1,9 +1,9 @@
-"""Spans of publishing and processing through OpenTelemetry: imported only if a tracer provider may record them."""
+"""Spans of messages through OpenTelemetry: imported only if a tracer provider may record them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
@@ -44,6 +44,8 @@ WAIT: Final = "mainspring.wait"
 CAUSATION_ID: Final = "mainspring.causation_id"
 SCHEDULE: Final = "mainspring.schedule"
 SCHEDULED_FOR: Final = "mainspring.scheduled_for"
+SOURCE: Final = "mainspring.source"
+"""What was read on a broker, as in "rabbitmq:billing"."""
 IN_TRANSACTION: Final = "mainspring.in_transaction"
 """Whether a publish enlisted in the caller's transaction: it takes effect when that commits."""
 MIXED: Final = "mixed"
@@ -100,7 +102,7 @@ class Spans:
         with self._entered(
             f"process {delivery.topic}",
             SpanKind.CONSUMER,
-            _of_delivery(delivery),
+            _of_delivery(delivery, "process"),
             () if creation is None else (Link(creation),),
             parent=None if creation is None or _is_inside() else _within(creation),
         ) as span:
@@ -123,6 +125,41 @@ class Spans:
         attributes = _attributes("process", "process", several)
         with self._entered(_name("process", topics), SpanKind.CONSUMER, attributes, links) as span:
             yield span
+
+    @contextmanager
+    def sending(self, deliveries: Sequence[Delivery], system: str) -> Iterator[list[Span]]:
+        """Open a span for each message on its way to a broker, in its publisher's trace, and so sampled as that is."""
+        opened = [
+            self._beside(each.topic, each.headers, {**_of_delivery(each, "send"), SYSTEM: system})
+            for each in deliveries
+        ]
+        try:
+            yield opened
+        finally:
+            for span in opened:
+                span.end()
+
+    def received(
+        self, drafts: Mapping[str, Draft], stored: Container[str], source: tuple[str, str], began: int
+    ) -> None:
+        """Record that these were read from a broker, each in its publisher's trace, and which of them were stored.
+
+        ``source`` is the kind of broker and what was read there; ``began`` is when they came, in nanoseconds.
+        """
+        system, name = source
+        for id, draft in drafts.items():
+            more = {SYSTEM: system, SOURCE: name, OUTCOME: "stored" if id in stored else "repeat"}
+            attributes = {**_of_draft(draft, "receive", "receive"), **more}
+            self._beside(draft.topic, draft.headers, attributes, began).end()
+
+    def _beside(
+        self, topic: str, headers: Mapping[str, str] | None, attributes: Mapping[str, Value], began: int | None = None
+    ) -> Span:
+        """Start a span of a broker's client as a child of the publish: its context goes on with the message."""
+        creation = _context_in(headers)
+        parent = Context() if creation is None else _within(creation)
+        name = f"{attributes[OPERATION]} {topic}"
+        return self._tracer.start_span(name, parent, SpanKind.CLIENT, attributes, start_time=began)
 
     @contextmanager
     def _entered(
@@ -175,7 +212,7 @@ def _of_draft(draft: Draft, operation: str, kind: str) -> dict[str, Value]:
     return _attributes(operation, kind, others)
 
 
-def _of_delivery(delivery: Delivery) -> dict[str, Value]:
+def _of_delivery(delivery: Delivery, operation: str) -> dict[str, Value]:
     others: dict[str, Value | None] = {
         DESTINATION: delivery.topic,
         CONSUMER_GROUP: delivery.group,
@@ -188,7 +225,7 @@ def _of_delivery(delivery: Delivery) -> dict[str, Value]:
         SCHEDULE: delivery.schedule,
         SCHEDULED_FOR: None if delivery.schedule is None else delivery.scheduled_for.isoformat(),
     }
-    return _attributes("process", "process", others)
+    return _attributes(operation, operation, others)
 
 
 def judged(span: Span, verdict: Verdict) -> None:

@@ -6,11 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.house.tree import ROOT
 from tests.integration.examples.readme import copied
 from tests.services.postgres import new_database
-
-PAGE = ROOT / "examples" / "fastapi_shop" / "README.md"
 
 
 @pytest.fixture
@@ -26,7 +23,7 @@ def _for_sqlalchemy(url: str) -> str:
 
 def test_every_command_of_the_page_works_as_written(tmp_path: Path) -> None:
     with copied("fastapi_shop", tmp_path) as session:
-        session.follow(PAGE)
+        session.follow()
 
     assert session.typed[-1] == "python -m pytest --quiet"
 
@@ -35,7 +32,7 @@ def test_every_command_of_the_page_works_on_postgresql_too(tmp_path: Path, serve
     database, for_tests = servers
 
     with copied("fastapi_shop", tmp_path, DATABASE_URL=database, TEST_DATABASE_URL=for_tests) as session:
-        session.follow(PAGE)
+        session.follow()
 
     assert session.typed[-1] == "python -m pytest --quiet"
     assert not list(tmp_path.rglob("store.db*"))

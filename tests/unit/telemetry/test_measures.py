@@ -186,8 +186,8 @@ class Turning:
     def pauses(self) -> dict[str, timedelta]:
         return {}
 
-    def links(self) -> dict[str, CountedLink]:
-        return {}
+    def links(self) -> list[tuple[str, CountedLink]]:
+        return []
 
 
 def test_the_turns_of_loops_stay_counted_when_their_worker_has_ended() -> None:

@@ -1,0 +1,1 @@
+"""Two services with RabbitMQ between them."""
