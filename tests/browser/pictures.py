@@ -1,6 +1,7 @@
 """The pictures in ``docs/pictures``: every screen of the demo's dashboard, light, dark and on a phone.
 
-``python -m tests.browser.pictures`` takes them anew, in about eight minutes.
+``python -m tests.browser.pictures`` takes them again, in about eight minutes; with the word ``brokers`` only those of
+that screen, which shows a shop between brokers of every kind, in seconds.
 """
 
 import re
@@ -11,6 +12,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.browser.brokered import between_brokers, report
+from tests.browser.site import OPERATOR, Site
 from tests.services.chromium import chromium
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
@@ -37,9 +40,12 @@ SCREENS = {
 }
 
 
-def main() -> None:
+def main(*only: str) -> None:
     """Run the demo, and take a picture of every screen in every look."""
     FOLDER.mkdir(exist_ok=True)
+    take_brokers()
+    if only == ("brokers",):
+        return
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         file = f"{folder}/shop.db"
         command = [sys.executable, "-m", "mainspring", "demo", "--seconds", str(SECONDS + 120), "--file", file]
@@ -52,6 +58,22 @@ def main() -> None:
             browser.close()
             demo.terminate()
             demo.stdout.read()
+
+
+def take_brokers() -> None:
+    """Take the pictures of the brokers' screen: the demo has only one broker, in its own process."""
+    with sync_playwright() as playwright, Site(between_brokers(), worker=False) as site:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        site.do(report(site.app))
+        for look, options in LOOKS.items():
+            page = browser.new_context(**options, device_scale_factor=1).new_page()  # type: ignore[arg-type]
+            page.goto(f"{site.address}/login#token={OPERATOR}")
+            page.get_by_role("navigation", name="Screens").wait_for()
+            page.goto(f"{site.address}/brokers")
+            page.get_by_text("4 of 6 connected").wait_for()
+            page.screenshot(path=FOLDER / f"brokers-{look}.png")
+            page.context.close()
+        browser.close()
 
 
 def _take(browser: Browser, address: str, look: str, *, first: bool) -> None:
@@ -91,4 +113,4 @@ def _leave_traces(page: Page) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

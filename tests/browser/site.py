@@ -13,6 +13,7 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp
 
 from mainspring import Context, Done, Mainspring, Slice, every, intervals
+from mainspring.brokers.memory import MemoryBroker, MemoryQueues
 from mainspring.dashboard import Dashboard
 from mainspring.dashboard.server import Server, address_of, bound
 from mainspring.model.errors import BadOption
@@ -28,7 +29,7 @@ class Broken(Exception):
 
 
 def shop(url: str, **options: Any) -> Mainspring:  # noqa: C901 - one consumer after the other
-    """Consumers that succeed, fail and wait as their messages say, schedules, a fan-out."""
+    """Consumers that succeed, fail and wait as their messages say, schedules, a fan-out, a route, an intake."""
     # What waits for ever is handed back at once when the site closes.
     app = Mainspring(url, name="shop", preset="development", grace="100ms", idle_poll="50ms", **options)
 
@@ -65,6 +66,9 @@ def shop(url: str, **options: Any) -> Mainspring:  # noqa: C901 - one consumer a
     async def count(shelf: Slice) -> None:
         del shelf
 
+    queues = MemoryQueues({"returns": []})
+    app.route("carriers.*", to=MemoryBroker(queues), group="send_to_carrier")
+    app.intake(MemoryBroker(queues, read="returns"), {"returns": "parcels.returned"})
     return app
 
 

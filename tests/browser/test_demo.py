@@ -34,7 +34,7 @@ def test_the_printed_address_shows_moving_data_on_every_screen(address: str, bro
     before = handled.inner_text()
     expect(handled).not_to_have_text(before, timeout=30_000)
 
-    for path in SCREENS.values():
+    for path in (*SCREENS.values(), "/brokers"):
         walk(page, path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_text("Loading …")).to_have_count(0)

@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 
 from mainspring import Mainspring
+from mainspring.brokers.memory import MemoryBroker, MemoryQueues
 from mainspring.dashboard import Dashboard
 from mainspring.model.errors import LeaseLost
 from mainspring.timing.backoff import NO_RETRY
@@ -22,7 +23,7 @@ ACCESS = ("log in", "log out", "log in failed", "log in refused", "refused")
 
 
 def shop(url: str = "memory://", **options: Any) -> Mainspring:
-    """A shop: one consumer that works, one that fails, a schedule, and a fan-out."""
+    """A shop: one consumer that works, one that fails, a schedule, a fan-out, and a route to a broker that is away."""
     app = Mainspring(url, name="shop", **options)
 
     @app.consumer("orders.*")
@@ -32,6 +33,10 @@ def shop(url: str = "memory://", **options: Any) -> Mainspring:
     @app.consumer("cards.*", retry=NO_RETRY)
     async def charge(card: Any) -> None:
         raise ValueError(f"the card was declined, card_number={card['card_number']}")
+
+    away = MemoryQueues({})
+    away.fail(f"amqp://ada:{SECRET}@broker/ refused us, password={SECRET}")
+    app.route("parcels.*", to=MemoryBroker(away), group="ship_by_carrier")
 
     @app.recurring("0 9 * * *", timezone="Europe/Berlin")
     async def report() -> None: ...

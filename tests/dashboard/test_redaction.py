@@ -11,6 +11,7 @@ from mainspring.dashboard.api import TABLE
 from mainspring.dashboard.api.payloads import LONGEST, payload_of
 from mainspring.dashboard.security.redaction import MASK, REDACTED, Redaction, masked_at
 from mainspring.model.errors import BadOption
+from mainspring.model.views import Beat, BrokerLink
 from tests.dashboard.scene import SECRET, Scene, opened
 from tests.dashboard.wishes import RECEIVED, open_join
 
@@ -112,6 +113,9 @@ async def test_no_reading_route_tells_a_secret(scene: Scene) -> None:
     join = str(await open_join(scene))
     admission = await scene.app.inbox.admit(RECEIVED["message_id"], RECEIVED["source"], group=RECEIVED["group"])
     await scene.app.inbox.failed(admission, error=f"refused: password={SECRET}")
+    link = BrokerLink("ship_by_carrier", "out", connected=False, error=f"refused, api_key={SECRET}", down_for=3.0)
+    storage = await scene.app._connection.storage("the test")
+    await storage.upkeep.beat(Beat("shop/w", "shop", "host", 1, ("ship_by_carrier",), 0, "poll", links=(link,)))
     paths = [route.path for route in TABLE if not route.changes and not route.only_streams]
     listed = await scene.app.messages.list(limit=200)
     ids = {str(row.message_id) for row in listed} | set(scene.dead)

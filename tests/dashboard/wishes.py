@@ -61,6 +61,7 @@ _BODIES: dict[str, Mapping[str, Any]] = {
     "/api/messages/{id}/discard": {},
     "/api/bulk": {"action": "revive", "filter": {"state": "dead"}},
     "/api/bulk/{id}/stop": {},
+    "/api/brokers/check": {},
     "/api/consumers/pause": {"group": "ship", "reason": "inventory"},
     "/api/consumers/resume": {"group": "ship"},
     "/api/consumers/release": {"group": "ship"},

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.observe.custom_checks import LIVE, READY
 from mainspring.app.schedule.view import ScheduleView
 from mainspring.model.health import Health, HealthLimits
 from mainspring.model.measures import MeasuresView, Window
+
+if TYPE_CHECKING:
+    from mainspring.app.broker.brokers import BrokerCheck
 
 T = TypeVar("T")
 
@@ -70,6 +73,9 @@ class Readings:
         def live() -> Awaitable[Health]:
             return app.health(limits, tags=[LIVE])
 
+        def brokers() -> Awaitable[Sequence[BrokerCheck]]:
+            return app.brokers.check()
+
         self.ready_now: Callable[[], Awaitable[Health]] = ready
         self.ready: Callable[[], Awaitable[Health]] = Cached(ready, 1.0).get
         self.live: Callable[[], Awaitable[Health]] = Cached(live, 1.0).get
@@ -77,6 +83,7 @@ class Readings:
         self.lately: Callable[[], Awaitable[Health]] = Cached(read, 1.0).get
         self.shown: Callable[[], Awaitable[Health]] = Cached(read, 5.0).get
         self.coming: Callable[[], Awaitable[list[ScheduleView]]] = Cached(lambda: _coming(app), 2.0).get
+        self.brokers: Callable[[], Awaitable[Sequence[BrokerCheck]]] = Cached(brokers, 1.0).get
         self._app = app
         self._measures: dict[tuple[Window, str | None], Cached[MeasuresView]] = {}
 

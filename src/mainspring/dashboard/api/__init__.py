@@ -5,6 +5,7 @@ from __future__ import annotations
 from mainspring.dashboard import streams
 from mainspring.dashboard.api import (
     audit,
+    brokers,
     bulk,
     consumers,
     fanouts,
@@ -25,6 +26,7 @@ TABLE: tuple[Route, ...] = (
     *messages.ROUTES,
     *bulk.ROUTES,
     *consumers.ROUTES,
+    *brokers.ROUTES,
     *schedules.ROUTES,
     *joins.ROUTES,
     *inbox.ROUTES,

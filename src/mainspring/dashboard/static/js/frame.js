@@ -15,6 +15,7 @@ const RAIL = [
   ["schedules", "schedules", "Schedules"],
   ["dead", "dead", "Dead letters", (totals) => totals.dead],
   null,
+  ["brokers", "brokers", "Brokers"],
   ["inbox", "inbox", "Inbox"],
   ["joins", "joins", "Joins"],
   ["leases", "leases", "Leases"],

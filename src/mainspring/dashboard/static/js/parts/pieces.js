@@ -66,7 +66,7 @@ export function name(text) {
 /** A name that may wrap after its dots and dashes: for tables without a column that takes all room. */
 export function breakable(text) {
   return String(text)
-    .split(/(?<=[.:_/-])(?=\D)/)
+    .split(/(?<=[.,:_/-])(?=\D)/)
     .map((part, index) => [index > 0 && h("wbr"), part]);
 }
 

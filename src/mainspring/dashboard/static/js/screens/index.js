@@ -4,6 +4,7 @@ import { h, render } from "../view.js";
 import { empty } from "../parts/pieces.js";
 import { href } from "../router.js";
 import { audit } from "./audit.js";
+import { brokers } from "./brokers.js";
 import { consumer } from "./consumer.js";
 import { consumers } from "./consumers.js";
 import { dead } from "./dead.js";
@@ -28,6 +29,7 @@ const SCREENS = {
   "schedules/view": ["Schedule", schedule],
   "schedules/try": ["Try an expression", trial],
   dead: ["Dead letters", dead],
+  brokers: ["Brokers", brokers],
   inbox: ["Inbox", inbox],
   joins: ["Joins", joins],
   leases: ["Leases", leases],
