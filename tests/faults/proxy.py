@@ -1,4 +1,4 @@
-"""A TCP proxy in front of PostgreSQL that can freeze, cut, and lose an answer after the deed is done."""
+"""A TCP proxy in front of a server that can delay, freeze and cut; of PostgreSQL, lose an answer after the deed."""
 
 import asyncio
 import contextlib
@@ -36,8 +36,9 @@ class _Link:
 class Proxy:
     """Runs in a thread and loop of its own, so that a test that blocks does not stop the traffic."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, latency: float = 0.0) -> None:
         self._parts = urlsplit(server)
+        self._latency = latency
         self._loop = asyncio.new_event_loop()
         self._links: set[_Link] = set()
         self._frozen = False
@@ -53,7 +54,8 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        return urlunsplit(self._parts._replace(netloc=f"{self._parts.username}@127.0.0.1:{self._port}"))
+        user, at, _ = self._parts.netloc.rpartition("@")
+        return urlunsplit(self._parts._replace(netloc=f"{user}{at}127.0.0.1:{self._port}"))
 
     def lead_to(self, server: str) -> None:
         """From now on connect to another server, as a name does that was pointed elsewhere."""
@@ -136,9 +138,11 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := await reader.read(_CHUNK):
                 await link.flowing.wait()
-                statements = link.requests.feed(data)
-                if self._trap is not None and self._is_caught(link, self._trap[0], statements):
-                    await self._spring(link, self._trap[1])
+                await asyncio.sleep(self._latency)
+                if self._parts.scheme == "postgresql":
+                    statements = link.requests.feed(data)
+                    if self._trap is not None and self._is_caught(link, self._trap[0], statements):
+                        await self._spring(link, self._trap[1])
                 link.server.write(data)
                 await link.server.drain()
         link.cut()
@@ -147,6 +151,7 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := await answers.read(_CHUNK):
                 await link.flowing.wait()
+                await asyncio.sleep(self._latency)
                 if link.swallowing is None:
                     link.client.write(data)
                     await link.client.drain()
@@ -197,9 +202,9 @@ class Proxy:
 
 
 @contextmanager
-def proxy_to(server: str) -> Iterator[Proxy]:
-    """A proxy that runs for as long as the block lasts."""
-    proxy = Proxy(server)
+def proxy_to(server: str, latency: float = 0.0) -> Iterator[Proxy]:
+    """A proxy that runs for as long as the block lasts; ``latency`` is in seconds, per packet, each way."""
+    proxy = Proxy(server, latency)
     proxy.start()
     try:
         yield proxy

@@ -6,6 +6,8 @@ a bug, messages count as sent before the broker has them, or are acknowledged be
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -15,16 +17,22 @@ from mainspring import Context, Mainspring
 from mainspring.brokers import Broker
 from mainspring.brokers.contract import SENT, BrokerConnection, Received, SendResult, WireMessage
 
+Spec = tuple[str, str, list[Any], dict[str, Any]]
+"""A broker as text: its module, class and arguments."""
 TOPIC = "orders.placed"
 IN_HAND = 20
 """How many messages one process of the shop has in hand at most."""
+DEADLY = -1
+"""An order that ends the process of its consumer."""
+COUNTS = "counts:"
+"""What begins the last line of a process of billing."""
 CLAIM_TIME = "2s"
 DELAY = 0.5
 """Seconds by which a bug is too early."""
 
 
-def broker(spec: tuple[str, str, list[Any], dict[str, Any]]) -> Broker:
-    """The broker that was described: its module, class and arguments."""
+def broker(spec: Spec) -> Broker:
+    """The broker that was described."""
     module, name, args, options = spec
     made: Broker = getattr(import_module(module), name)(*args, **options)
     return made
@@ -41,7 +49,9 @@ def billing(url: str, schema: str, source: Broker) -> Mainspring:
 
     @app.consumer(TOPIC, source=source, transactional=True, concurrency=4, retry="messages")
     async def bill(order: int, ctx: Context) -> None:
-        await ctx.tx.execute("INSERT INTO effect (number) VALUES (?)", (order,))
+        if order == DEADLY:
+            os._exit(1)
+        await ctx.tx.execute(f"INSERT INTO effect (number) VALUES ({order:d})")
 
     return app
 
@@ -77,9 +87,22 @@ def hasty(made: Broker) -> Broker:
     return made
 
 
-def main(role: str, url: str, schema: str, spec: tuple[str, str, list[Any], dict[str, Any]], bug: bool) -> None:
+def main(role: str, url: str, schema: str, spec: Spec, bug: bool) -> None:
     made = hasty(broker(spec)) if bug else broker(spec)
-    (shop if role == "shop" else billing)(url, schema, made).run()
+    if role == "shop":
+        shop(url, schema, made).run()
+    else:
+        asyncio.run(read(billing(url, schema, made)))
+
+
+async def read(app: Mainspring) -> None:
+    """Work until SIGTERM, and then say what was counted."""
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    async with app.worker() as worker:
+        await stopped.wait()
+    ((_, link),) = worker.links()
+    print(COUNTS, json.dumps(link.counts), flush=True)
 
 
 if __name__ == "__main__":
