@@ -14,8 +14,10 @@ from pathlib import Path
 import asyncpg
 import uvloop
 
-from benchmarks import backlog, bell, dashboard, dispatch, drain, handles, lateness, raw_loop
+from benchmarks import backlog, bell, brokers, dashboard, dispatch, drain, handles, lateness, raw_loop
 from benchmarks import options as consumer_options
+from benchmarks.broker_clients import clients
+from benchmarks.kafka_cluster import kafka
 from benchmarks.options import Rates
 from benchmarks.server import postgres
 
@@ -160,6 +162,32 @@ async def each_option(url: str, options: argparse.Namespace) -> None:
         )
 
 
+async def beside_clients(url: str, options: argparse.Namespace) -> None:
+    """Measure routes and intakes, each broker's own client alone, and with tables by hand, alternately."""
+    count = max(options.messages // 10, 500)
+    with kafka() as address:
+        made = clients(address)
+        rounds: dict[str, list[brokers.Round]] = {name: [] for name in made}
+        for number in range(options.rounds):
+            for name, make in made.items():
+                rounds[name].append(await brokers.measure(url, f"bench_brokers_{number}", make, count, number))
+    for way, wanted in brokers.WANTED.items():
+        for name, found in rounds.items():
+            ours, alone, by_hand = zip(*(getattr(each, way) for each in found), strict=True)
+            share, fair = (
+                statistics.median(a.rate / b.rate for a, b in zip(ours, o, strict=True)) for o in (alone, by_hand)
+            )
+            print(
+                f"  {way:<6} {name:<8} {_cost(ours)}; client {_cost(alone)}: {share:.2f} "
+                f"(≥ {wanted}: {verdict(share >= wanted)}); by hand {_cost(by_hand)}: {fair:.2f}"
+            )
+
+
+def _cost(found: Sequence[brokers.Cost]) -> str:
+    rate, cpu = (statistics.median(column) for column in zip(*found, strict=True))
+    return f"{rate:>7,.0f} msg/s, {cpu:>5.1f} µs"
+
+
 def _columns(found: Sequence[Rates], plain: Sequence[Rates]) -> Iterator[tuple[tuple[float, ...], tuple[float, ...]]]:
     return zip(zip(*found, strict=True), zip(*plain, strict=True), strict=True)
 
@@ -183,6 +211,7 @@ SECTIONS: dict[str, tuple[str, Section]] = {
         "Publish in the caller's transaction, beside its raw statements and a minimal outbox by hand",
         joined,
     ),
+    "brokers": ("Routes and intakes, beside each broker's own client alone, and with tables by hand", beside_clients),
 }
 
 
