@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
+_REMOTE = "tests/brokers/test_remote.py"
 _ROUTES = "tests/brokers/test_routes.py"
+_DIRECT = "tests/brokers/test_direct.py"
 _INTAKE = "tests/brokers/test_intake.py"
+_BATCHES = "tests/brokers/test_intake_batches.py"
+_SOURCES = "tests/brokers/test_sources.py"
 _RECEIVED = "tests/contract/test_received.py"
 _LINK = "tests/unit/brokers/test_link.py"
+_FRAMES = "tests/unit/brokers/test_frames.py"
 _WIRE = "tests/unit/brokers/test_wire.py"
 
 MUTANTS: list[Mutant] = [
@@ -42,15 +47,64 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "two routes send the same to one address",
         file="app/broker/route.py",
-        was="        if topic is not None and _address(",
-        becomes="        if topic is None and _address(",
+        was="            if _address(first, topic) == _address(second, topic) is not None:",
+        becomes="            if _address(first, topic) == _address(second, topic) is None:",
         caught_by=_ROUTES + "::test_two_routes_that_would_send_the_same_conflict",
+    ),
+    Mutant(
+        "of two patterns that share a topic only one that contains the other is noticed",
+        file="storage/patterns.py",
+        was='    names = [second if first == "*" else first for first, second in pairs]\n',
+        becomes="    names = [first for first, _ in pairs]\n",
+        caught_by="tests/unit/storage/test_routing.py::test_two_patterns_share_a_topic_if_any_topic_matches_both",
+    ),
+    Mutant(
+        "an option that the client refuses buries messages",
+        file="brokers/link.py",
+        was="            except MainspringError as error:",
+        becomes="            except BrokerError as error:",
+        caught_by=_LINK + "::test_what_no_attempt_will_mend_is_for_later_with_its_reason",
+    ),
+    Mutant(
+        "a worker starts without the client of its broker",
+        file="app/process/runner.py",
+        was="        link.broker.require()\n",
+        becomes="        pass\n",
+        caught_by="tests/brokers/test_missing_extras.py",
+    ),
+    Mutant(
+        "two servers have one source",
+        file="brokers/contract.py",
+        was="*(() if server is None else (server,)), ",
+        becomes="",
+        caught_by="tests/brokers/test_server_names.py::test_the_name_is_part_of_the_source_and_without_one_nothing_is",
+    ),
+    Mutant(
+        "a message that the client cannot read is stored as it is",
+        file="app/broker/intake.py",
+        was="        if received.unreadable is not None:\n",
+        becomes="        if False:\n",
+        caught_by=_INTAKE + "::test_one_that_cannot_be_stored_is_a_dead_letter_with_its_bytes_and_blocks_nothing",
+    ),
+    Mutant(
+        "properties of AMQP that are no text count as read",
+        file="brokers/rabbitmq_frames.py",
+        was="        return _read(_Lenient(raw)), why\n",
+        becomes="        return _read(_Lenient(raw)), None\n",
+        caught_by=_FRAMES,
+    ),
+    Mutant(
+        "a routing key that is no text ends the connection",
+        file="brokers/rabbitmq_frames.py",
+        was="            frame = _delivery(frame)\n",
+        becomes="            pass\n",
+        caught_by=_FRAMES,
     ),
     Mutant(
         "a received message is acknowledged before it is stored",
         file="runtime/intake.py",
-        was="        held = self._held\n        new =",
-        becomes="        held = self._held\n        await held.connection.ack(held.batch)\n        new =",
+        was="        new, mismatched =",
+        becomes="        await held.connection.ack(held.batch)\n        new, mismatched =",
         caught_by=_INTAKE,
     ),
     Mutant(
@@ -70,7 +124,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "a received message is marked and not stored",
         file="storage/portable/coordination.py",
-        was="            yield from self._store([draft for id, draft in received.items() if id in new])\n",
+        was="            yield from self._store([draft for id, draft in received.items() if id in stored])\n",
         becomes="            pass\n",
         caught_by=_RECEIVED,
     ),
@@ -98,9 +152,23 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "a drained worker goes on reading",
         file="runtime/intake.py",
-        was="if self._draining() or await self._is_full():",
-        becomes="if await self._is_full():",
+        was="if self._receiving is None and (self._draining() or await self._is_full()):",
+        becomes="if self._receiving is None and await self._is_full():",
         caught_by=_INTAKE + "::test_a_drained_worker_reads_no_more",
+    ),
+    Mutant(
+        "more is received than a limit of what may wait allows",
+        file="runtime/intake.py",
+        was="is_free = self.feed.pending_limit is None and not",
+        becomes="is_free = not",
+        caught_by=_BATCHES + "::test_while_a_full_batch_is_stored_the_next_is_received_unless_a_limit_is_to_be_kept",
+    ),
+    Mutant(
+        "what a worker reads when it stops is not given back",
+        file="runtime/intake.py",
+        was="            await self._give_back(held)\n            raise\n",
+        becomes="            raise\n",
+        caught_by=_BATCHES + "::test_a_worker_that_stops_while_it_reads_what_it_received_gives_that_back",
     ),
     Mutant(
         "a worker that stops waits for a broker to connect",
@@ -119,9 +187,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "a source is read for two consumers",
         file="app/registry.py",
-        was="each.group == made.group and each.fed != made.fed",
-        becomes="each.group == made.group and each.fed == made.fed",
-        caught_by=_INTAKE + "::test_a_source_is_read_for_one_consumer",
+        was="each.reader.broker.reads & made.reader.broker.reads",
+        becomes="each.reader.broker.reads & set()",
+        caught_by=_SOURCES + "::test_a_source_is_read_for_one_consumer",
     ),
     Mutant(
         "a lost broker is called without a pause",
@@ -129,6 +197,35 @@ MUTANTS: list[Mutant] = [
         was="            if self._now() < self._not_before:\n",
         becomes="            if False:\n",
         caught_by=_LINK + "::test_without_a_connection_all_are_for_later_and_the_pause_grows",
+    ),
+    Mutant(
+        "what was sent in the last minute hides an outage",
+        file="app/broker/route.py",
+        was="within=timedelta(seconds=5)",
+        becomes="within=timedelta(minutes=1)",
+        caught_by=_ROUTES + "::test_an_outage_after_much_was_sent_is_noticed_within_seconds",
+    ),
+    Mutant(
+        "a topic that is declared is missing for good",
+        file="brokers/kafka_client.py",
+        was="    if error.code() in _MISSING and broker.declare and",
+        becomes="    if False and broker.declare and",
+        caught_by="tests/brokers/test_kafka.py"
+        "::test_a_missing_topic_that_is_declared_is_sent_to_later_by_the_next_connection",
+    ),
+    Mutant(
+        "a source that is gone is read for ever",
+        file="runtime/intake.py",
+        was="            if link.broker.declare:",
+        becomes="            if False:",
+        caught_by=_INTAKE + "::test_a_source_that_is_gone_is_made_again_where_that_is_wanted",
+    ),
+    Mutant(
+        "what is missing on a broker is made once only",
+        file="brokers/link.py",
+        was="        if self.broker.declare:\n",
+        becomes="        if self.broker.declare and not self._opened_once:\n",
+        caught_by=_LINK + "::test_what_a_broker_has_lost_is_made_again_where_that_is_wanted",
     ),
     Mutant(
         "headers of the library are sent to brokers",
@@ -157,5 +254,132 @@ MUTANTS: list[Mutant] = [
         was="            tested = rehearsed(each, self._records.relayed)\n",
         becomes="            tested = each\n",
         caught_by="tests/brokers/test_kit.py::test_what_routes_send_is_recorded_and_reaches_no_broker",
+    ),
+    Mutant(
+        "a direct publish returns without the broker's confirm",
+        file="app/broker/direct.py",
+        was='            if result.status != "sent"\n',
+        becomes='            if result.status == "rejected"\n',
+        caught_by=_DIRECT + "::test_a_broker_that_is_away_is_reported_with_the_id_and_can_be_tried_again",
+    ),
+    Mutant(
+        "a direct publish leaves its connection behind",
+        file="app/broker/direct.py",
+        was="        connection.before_close.append(self._close)\n",
+        becomes="",
+        caught_by=_DIRECT + "::test_an_app_that_is_not_open_says_so_and_one_that_is_closed_has_no_connection_left",
+    ),
+    Mutant(
+        "a direct publish in a handler asks for its transaction",
+        file="app/consume/context.py",
+        was=' and not options.get("direct"):',
+        becomes=":",
+        caught_by=_DIRECT + "::test_a_transactional_handler_sends_directly_outside_its_transaction",
+    ),
+    Mutant(
+        "what was received from another database is not extended",
+        file="app/broker/remote.py",
+        was="            if self._in_hand:\n",
+        becomes="            if not self._in_hand:\n",
+        caught_by=_REMOTE + "::test_what_is_not_acknowledged_stays_claimed",
+    ),
+    Mutant(
+        "what a killed reader of another database had in hand is lost",
+        file="app/broker/remote.py",
+        was="            if (lapsed := await self._queue.reap(_HOLD)) is not None:\n",
+        becomes="            if (lapsed := None) is not None:\n",
+        caught_by=_REMOTE + "::test_what_its_reader_was_killed_with_is_received_by_another_when_the_claim_lapses",
+    ),
+    Mutant(
+        "what another database does not settle counts as acknowledged",
+        file="app/broker/remote.py",
+        was="            await self._queue.ack(*items)\n",
+        becomes="            pass\n",
+        caught_by=_REMOTE + "::test_what_is_published_there_is_handled_here_once",
+    ),
+    Mutant(
+        "a repeat with another payload is not noticed",
+        file="storage/portable/sql/inbox.sql#inbox_receive_mismatched",
+        was="i.hash <> BYTES",
+        becomes="i.hash IS NULL AND i.hash <> BYTES",
+        caught_by=_RECEIVED + "::test_a_repeat_with_another_payload_is_noted_and_reported_once",
+    ),
+    Mutant(
+        "a repeat with another payload waits for a mark that another session has locked",
+        file="storage/portable/sql/inbox.sql#inbox_receive_mismatched",
+        was="    UNLOCKED(i)\n",
+        becomes="",
+        caught_by="tests/integration/postgres/test_strangers.py"
+        "::test_a_repeat_whose_mark_is_locked_holds_no_received_message_up",
+    ),
+    Mutant(
+        "one that failed and is stored again is reported as a repeat",
+        file="storage/portable/coordination.py",
+        was="for row in different) - stored)",
+        becomes="for row in different))",
+        caught_by=_RECEIVED + "::test_one_that_failed_and_comes_with_another_payload_is_stored_and_is_no_repeat",
+    ),
+    Mutant(
+        "what another database has under the id of another message counts as sent",
+        file="storage/portable/coordination.py",
+        was="                raise Rejected(str(each))",
+        becomes="                str(each)",
+        caught_by=_REMOTE + "::test_one_whose_id_another_message_has_over_there_is_a_dead_letter_and_not_sent",
+    ),
+    Mutant(
+        "a full disk of another database buries a backlog",
+        file="app/broker/remote.py",
+        was='"later" if isinstance(error, StorageError) else "rejected"',
+        becomes='"rejected"',
+        caught_by=_REMOTE + "::test_a_state_of_the_other_database_buries_nothing",
+    ),
+    Mutant(
+        "a failed extension is the last",
+        file="app/broker/remote.py",
+        was="contextlib.suppress(StorageError):  # tried again",
+        becomes="contextlib.suppress(StorageUnavailable):  # tried again",
+        caught_by=_REMOTE + "::test_what_is_held_stays_claimed_after_an_extension_that_failed",
+    ),
+    Mutant(
+        "a reader of another database declares its topics once only",
+        file="app/broker/remote.py",
+        was="app.queue(group, *(broker.topics if broker.declare else ()))",
+        becomes="app.queue(group)",
+        caught_by=_REMOTE + "::test_an_older_release_that_connects_again_leaves_the_topics_of_the_newer",
+    ),
+    Mutant(
+        "a batch is stored at once, however large it is",
+        file="runtime/intake.py",
+        was="        if part and size > _MOST_BYTES:\n",
+        becomes="        if part and size > 100 * _MOST_BYTES:\n",
+        caught_by=_BATCHES + "::test_parts_are_in_order_and_one_that_is_too_large_has_its_own",
+    ),
+    Mutant(
+        "a drained worker keeps what the broker hands to it",
+        file="runtime/intake.py",
+        was="                await self.feed.link.close()  # what",
+        becomes="                # what",
+        caught_by=_INTAKE + "::test_a_drained_worker_reads_no_more",
+    ),
+    Mutant(
+        "messages that a broker rejects open the breaker of their route",
+        file="runtime/breaker_guard.py",
+        was="            case Bury() if snoozes:\n                failed = False",
+        becomes="            case Bury() if snoozes:\n                failed = True",
+        caught_by=_ROUTES + "::test_what_is_rejected_does_not_hold_up_what_is_sent",
+    ),
+    Mutant(
+        "messages of RabbitMQ that are alike and have no id are one",
+        file="brokers/rabbitmq_properties.py",
+        was='b"" if properties.message_id else token_bytes(16)',
+        becomes='b""',
+        caught_by="tests/brokers/test_independent.py::test_two_that_are_alike_and_have_no_id_are_two_messages",
+    ),
+    Mutant(
+        "the position in a Kafka that is gone is kept for the one that comes back",
+        file="brokers/kafka_connection.py",
+        was="            if self._down:\n                # A cluster",
+        becomes="            if False:\n                # A cluster",
+        caught_by="tests/brokers/test_kafka_servers.py",
     ),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mutants import (
+    broker_views,
     brokers,
     delivery,
     first_steps,
@@ -29,4 +30,5 @@ MUTANTS: list[Mutant] = [
     *health.MUTANTS,
     *first_steps.MUTANTS,
     *brokers.MUTANTS,
+    *broker_views.MUTANTS,
 ]
