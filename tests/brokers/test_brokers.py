@@ -94,6 +94,7 @@ def test_code_that_blocks_has_the_same(app: Mainspring) -> None:
 def test_the_commands_list_check_and_declare(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["brokers", "list", "broker_shop:app"]) == 0
     listed = capsys.readouterr().out
+    assert run(["brokers", "check", "--url", "sqlite:///shop.db"]) == 2  # no code, so no brokers
     assert run(["brokers", "check", "broker_shop:app"]) == 1
     before = capsys.readouterr().out
     assert run(["brokers", "declare", "broker_shop:app"]) == 0

@@ -1,6 +1,7 @@
 """Intake: what a broker delivers is stored, once, before it is acknowledged."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -362,3 +363,21 @@ async def test_a_worker_that_stops_while_it_connects_ends_at_once(quiet: Mainspr
         await worker.stop()
 
     assert time.monotonic() - began < 2, "nothing else was running"
+
+
+async def test_a_source_that_cannot_be_read_is_logged_once_a_minute(
+    quiet: Mainspring, queues: MemoryQueues, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mainspring")
+    quiet.consumer(TOPIC, source=LosesItsQueue(queues, read="orders"))(_handle)
+    del queues.waiting["orders"]
+
+    async with quiet.worker():
+        await until(lambda: any(each.startswith("intake memory:orders") for each in caplog.messages))
+        await asyncio.sleep(2.5)
+
+    said = [each for each in caplog.messages if each.startswith("intake") or "connected again" in each]
+    assert len(said) == 1
+
+
+async def _handle(order: dict[str, int]) -> None: ...

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from mainspring import Context, Mainspring
+from mainspring.brokers import Kafka
 from mainspring.brokers.memory import MemoryBroker, MemoryQueues
 from mainspring.model.errors import BadOption
 
@@ -82,6 +83,33 @@ async def test_one_that_cannot_be_stored_is_a_dead_letter_in_a_test_too(queues: 
         assert await kit.receive("memory:orders", {"order_id": 7})
         with kit.expect_dead("intake:memory:orders", error="it names no topic"):
             await kit.drain()
+
+
+async def test_a_source_of_several_topics_is_told_which_of_them_has_brought_it() -> None:
+    app = Mainspring("memory://", name="billing")
+    source = Kafka("localhost:9092", topics=["orders", "payments"], group_id="billing")
+    app.intake(source, {"orders": TOPIC, "payments": "payments.received"})
+
+    @app.consumer("payments.received")
+    async def pay(payment: dict[str, int]) -> None: ...
+
+    async with app.testing() as kit:
+        with pytest.raises(BadOption, match=r"reads 'orders', 'payments': name one, as in address='orders'"):
+            await kit.receive(source, {"total": 1})
+        assert await kit.receive(source, {"total": 1}, address="payments")
+        await kit.drain()
+
+        assert [each.payload for each in kit.delivered(pay)] == [{"total": 1}]
+
+
+async def test_mistakes_name_the_call(app: Mainspring, queues: MemoryQueues) -> None:
+    source = MemoryBroker(queues, read="orders")
+    app.intake(source)
+    async with app.testing() as kit:
+        with pytest.raises(BadOption, match=r"^sent\(5\): name a topic"):
+            kit.sent(5)
+        with pytest.raises(BadOption, match=r"^kit\.receive\(…, <object .*: pass what JSON has, or bytes"):
+            await kit.receive(source, object())
 
 
 async def test_an_unknown_source_is_named(app: Mainspring) -> None:

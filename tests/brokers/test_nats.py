@@ -204,7 +204,7 @@ def _raises(topic: str) -> str:
         ({"other": "other"}, "has no subject for topic 'orders.placed'"),
         (_raises, "RuntimeError: no idea where orders.placed goes"),
         (lambda topic: "$JS.API.STREAM.PURGE." + topic, "no message can be sent to subject '$JS.API.STREAM.PURGE"),
-        (lambda topic: None, "TypeError"),
+        (lambda topic: None, "must be text, and is None"),
         (lambda topic: topic + ".*", "no message can be sent"),
         (lambda topic: topic + " x", "no message can be sent"),
         (lambda topic: topic + "." + "x" * 5_000, "no message can be sent"),

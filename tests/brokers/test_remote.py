@@ -78,6 +78,7 @@ async def test_without_its_tables_it_is_away_and_says_what_to_run(postgres_url: 
 
     assert result.status == "later"
     assert "has no Mainspring schema 'not_there'" in result.reason
+    assert result.reason.endswith(", for the app whose database it is")
 
 
 async def test_a_file_that_cannot_be_opened_is_away_and_costs_no_attempt(tmp_path: Path) -> None:
@@ -86,8 +87,18 @@ async def test_a_file_that_cannot_be_opened_is_away_and_costs_no_attempt(tmp_pat
     (result,) = await link.send([ON_THE_WIRE])
 
     assert result.status == "later"
-    assert "does not exist" in result.reason
+    assert "does not exist: correct the URL" in result.reason
     assert link.down_for is not None
+
+
+async def test_a_file_that_is_missing_is_not_made(tmp_path: Path) -> None:
+    app = Mainspring("memory://", name="shop")
+    app.route("orders.*", to=Remote(f"sqlite:///{tmp_path}/biling.db"))
+
+    (found,) = await app.brokers.check()
+
+    assert "biling.db does not exist: correct the URL" in found.problems[0]
+    assert not list(tmp_path.iterdir())
 
 
 async def test_one_that_the_other_database_cannot_store_is_rejected_alone(

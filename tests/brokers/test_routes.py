@@ -1,6 +1,8 @@
 """Routes: what is published goes to the broker, and is done when the broker has confirmed it."""
 
 import json
+import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,8 @@ import pytest
 
 from mainspring import Mainspring
 from mainspring.app.broker.route import AWAY
-from mainspring.brokers import Kafka, RabbitMQ, wire
-from mainspring.brokers.contract import WireMessage
+from mainspring.brokers import Kafka, Nats, RabbitMQ, RedisStreams, wire
+from mainspring.brokers.contract import Broker, WireMessage
 from mainspring.brokers.memory import MemoryBroker, MemoryQueues
 from mainspring.model.errors import BadOption, Conflict
 from mainspring.timing.breaker import Circuit
@@ -199,9 +201,9 @@ def test_two_routes_to_different_addresses_of_one_broker_are_no_conflict(quiet: 
     first = RabbitMQ("amqp://localhost/", exchange="shop")
     quiet.route("orders.*", to=first)
     quiet.route("orders.*", to=RabbitMQ("amqp://localhost/", exchange="audit"), group="audit")
-    quiet.route("orders.paid", to=Kafka("localhost:9092", topic={"orders.placed": "orders"}), group="kafka")
+    quiet.route("orders.paid", to=Kafka("localhost:9092", topic={"orders.paid": "orders"}), group="kafka")
 
-    with pytest.raises(Conflict, match=r"both send 'orders\.any'"):
+    with pytest.raises(Conflict, match=r"both send 'orders\.\*'"):
         quiet.route("orders.*", to=RabbitMQ("amqp://localhost/", exchange="shop"), group="again")
 
 
@@ -223,6 +225,42 @@ def test_two_patterns_with_mappings_conflict_at_a_topic_that_both_send_to_one_ad
 
     with pytest.raises(Conflict, match=r"both send 'orders\.paid' to kafka://localhost:9092"):
         quiet.route("orders.#", to=Kafka("localhost:9092", topic={"orders.paid": "paid"}), group="again")
+
+
+def test_mistakes_are_told_with_what_to_write(quiet: Mainspring) -> None:
+    broker = RabbitMQ("amqp://localhost/", exchange="shop")
+    with pytest.raises(BadOption, match=r"^app\.route\(…\) has no to=: write app\.route\('orders\.\*', to=RabbitMQ"):
+        quiet.route("orders.*", broker)  # type: ignore[call-arg]
+    with pytest.raises(BadOption, match=r"^app\.route\(\['orders\.\*'\], …\) takes topics one by one"):
+        quiet.route(["orders.*"], to=broker)
+    with pytest.raises(BadOption, match=r"the mapping of Kafka\(…\) has no such topic"):
+        quiet.route("parcels.*", to=Kafka("localhost:9092", topic={"orders.paid": "paid"}))
+    quiet.route("orders.*", to=broker)
+    with pytest.raises(Conflict, match=r"belongs to the route rabbitmq:orders\.\*: give this one another group="):
+        quiet.route("orders.*", to=RabbitMQ("amqp://localhost/", exchange="audit"))
+
+
+@pytest.mark.parametrize(
+    ("option", "made"),
+    [
+        ("routing_key", lambda text: RabbitMQ("amqp://localhost/", exchange="shop", routing_key=text)),
+        ("topic", lambda text: Kafka("localhost:9092", topic=text)),
+        ("stream", lambda text: RedisStreams("redis://localhost/0", stream=text)),
+        ("subject", lambda text: Nats("nats://localhost:4222", subject=text)),
+    ],
+)
+def test_an_unknown_name_in_braces_is_refused_and_not_sent_to(option: str, made: Callable[[str], Broker]) -> None:
+    with pytest.raises(BadOption, match=rf"^{option}='shop\.{{tpic}}' has {{tpic}}, and only {{topic}} stands for"):
+        made("shop.{tpic}")
+
+    assert "shop.orders" in made("shop.{topic}").address("orders")
+
+
+def test_a_function_that_returns_no_text_is_named_by_its_topic() -> None:
+    broker = RabbitMQ("amqp://localhost/", exchange="shop", routing_key=lambda _: None)  # type: ignore[arg-type, return-value]
+
+    with pytest.raises(BadOption, match=r"the address of topic 'orders\.placed' must be text, and is None"):
+        broker.address("orders.placed")
 
 
 def test_a_route_that_is_given_twice_conflicts(quiet: Mainspring, queues: MemoryQueues) -> None:
@@ -299,3 +337,26 @@ async def test_what_is_rejected_does_not_hold_up_what_is_sent(quiet: Mainspring,
         async with quiet.worker() as worker:
             await until(lambda: bool(queues.waiting["billing"]))
             assert not worker.pauses()
+
+
+async def test_a_broker_that_is_away_is_logged_once_and_so_is_its_return(
+    quiet: Mainspring, queues: MemoryQueues, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mainspring")
+    quiet.route("orders.*", to=MemoryBroker(queues), group="broker")
+    queues.fail("it was stopped")
+
+    async with quiet.worker() as worker:
+        for number in range(10):
+            await quiet.publish(TOPIC, {"n": number})
+        await until(lambda: any("waits, and is probed" in each for each in caplog.messages))
+        counts = worker.links()[0][1].counts
+        more = counts["later"] + 2
+        await until(lambda: counts["later"] >= more)  # probes
+        queues.heal()
+        await until(lambda: len(queues.waiting["billing"]) == 10)
+
+    said = [each.getMessage() for each in caplog.records if each.name in {"mainspring.handlers", "mainspring.brokers"}]
+    assert [each for each in said if "too many failures" in each] == []
+    assert sum("waits, and is probed" in each for each in said) == 1
+    assert sum("cannot be reached" in each for each in said) == 1

@@ -3,7 +3,7 @@
 import pytest
 
 from mainspring import Mainspring
-from mainspring.brokers import Kafka, RedisStreams
+from mainspring.brokers import Kafka, Nats, RabbitMQ, RedisStreams, Remote
 from mainspring.brokers.contract import Broker
 from mainspring.brokers.memory import MemoryBroker, MemoryQueues
 from mainspring.model.errors import BadOption, Conflict
@@ -65,6 +65,28 @@ def test_two_sources_that_share_a_topic_or_stream_conflict(
 
     with pytest.raises(Conflict, match=f"{shared} is read by"):
         quiet.intake(other)
+
+
+@pytest.mark.parametrize(
+    ("broker", "advice"),
+    [
+        (
+            RabbitMQ("amqp://localhost/", exchange="shop"),
+            "RabbitMQ(…) names nothing to read: pass queue='billing'",
+        ),
+        (Kafka("localhost:9092", topic="orders"), "pass topics=['orders'] and group_id='billing'"),
+        (RedisStreams("redis://localhost/0", stream="orders"), "pass streams=['orders'] and group='billing'"),
+        (Nats("nats://localhost:4222", stream="orders"), "pass stream='orders' and durable='billing'"),
+        (Remote("sqlite:///shop.db"), "pass group='billing' and topics=['orders.*']"),
+    ],
+)
+def test_a_source_that_names_nothing_to_read_is_told_what_its_kind_needs(
+    quiet: Mainspring, broker: Broker, advice: str
+) -> None:
+    with pytest.raises(BadOption) as raised:
+        quiet.intake(broker)
+
+    assert str(raised.value).endswith(advice)
 
 
 def test_mistakes_are_named_where_they_are_made(quiet: Mainspring, queues: MemoryQueues) -> None:

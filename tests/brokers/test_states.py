@@ -200,6 +200,18 @@ def test_the_oldest_outage_of_live_workers_is_told() -> None:
     assert (found.ready, found.dead, found.oldest_ready_at) == (7, 2, NOON)
 
 
+def test_what_was_put_off_while_the_broker_is_away_still_waits() -> None:
+    counts = Counts(ROUTE.name, ready=1, running=2, lapsed=3, scheduled=10)
+
+    def waiting(link: BrokerLink) -> int:
+        roster = Roster(NOON, (ROUTE,), (worker("a", link),))
+        (found,) = state.states([], roster, Tally(NOON, (counts,), 0, 0))
+        return found.waiting
+
+    assert waiting(BrokerLink(ROUTE.name, "out", connected=True)) == 6
+    assert waiting(BrokerLink(ROUTE.name, "out", connected=False, error="refused", down_for=1.0)) == 16
+
+
 def test_one_that_no_worker_has_used_is_idle_and_one_without_a_worker_is_unserved() -> None:
     unused = BrokerLink(ROUTE.name, "out", connected=False)
 

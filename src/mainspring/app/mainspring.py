@@ -33,7 +33,7 @@ from mainspring.app.observe.custom_checks import CustomChecks
 from mainspring.app.observe.health import AppHealth, Examiner
 from mainspring.app.observe.metrics import Metrics
 from mainspring.app.observe.stats import Stats
-from mainspring.app.options import named_options
+from mainspring.app.options import named_options, requires
 from mainspring.app.page import Page, listing
 from mainspring.app.process import runner
 from mainspring.app.publisher import REASON, BlockingPublisher, Publisher
@@ -198,6 +198,7 @@ class Mainspring(Renamed, AsyncOnly):
         """
         return self._registry.fanouts.registrar(topic, work_key, options)
 
+    @requires("to", "app.route('orders.*', to=RabbitMQ('amqp://localhost', exchange='shop'))")
     def route(self, *topics: str | type | Any, to: Broker, **options: Unpack[RouteOptions]) -> None:
         """Send what is published on topics and patterns to a broker: a group whose deliveries it must confirm."""
         self._registry.route(topics, to, options)

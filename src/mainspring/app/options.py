@@ -95,6 +95,21 @@ def named_options(method: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", awaited)
 
 
+def requires(option: str, example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Have a call without this option rejected with what to write, instead of by Python."""
+
+    def decorate(method: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(method)
+        def call(*args: P.args, **options: P.kwargs) -> R:
+            if option not in options:
+                raise BadOption(f"app.{method.__name__}(…) has no {option}=: write {example}")
+            return method(*args, **options)
+
+        return call
+
+    return decorate
+
+
 def choice(value: object, allowed: Iterable[str], option: str) -> str:
     """Return ``value`` if it is a word allowed for this option."""
     words = list(allowed)

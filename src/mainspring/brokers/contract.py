@@ -15,6 +15,7 @@ from mainspring.model.redaction import redacted
 Addressing = str | Mapping[str, str] | Callable[[str], str]
 """How a topic becomes an address of the broker: text with ``{topic}``, a mapping of topics, or a function."""
 _SERVER = re.compile(r"[A-Za-z0-9._-]{1,40}")
+_UNKNOWN = re.compile(r"\{(?!topic\})[^{}]*\}")
 
 
 class WireMessage(NamedTuple):
@@ -128,6 +129,9 @@ class Broker(ABC):
     keeps_order: ClassVar[bool] = True
     """Whether messages of one key are received in the order in which they were sent."""
 
+    reading: ClassVar[str] = "what is read"
+    """What to pass so that it can be read, as in "queue='billing'"."""
+
     declare: bool
     """Whether a worker makes missing exchanges, queues, topics and streams when it connects."""
 
@@ -184,11 +188,20 @@ def check_server(name: object) -> None:
         raise BadOption(f"name={name!r} must be 1 to 40 letters, digits, '.', '_' and '-', as in name='eu'")
 
 
+def check_addressing(how: object, option: str) -> None:
+    """Raise BadOption for a text that would be sent to as it is, braces included."""
+    if isinstance(how, str) and (unknown := _UNKNOWN.search(how)) is not None:
+        raise BadOption(f"{option}={how!r} has {unknown[0]}, and only {{topic}} stands for something: write {{topic}}")
+
+
 def addressed(how: Addressing, topic: str) -> str:
-    """Return the address of a topic."""
+    """Return the address of a topic. Raises BadOption if a function returns none, KeyError if a mapping has none."""
     if isinstance(how, str):
         return how.replace("{topic}", topic)
-    return how[topic] if isinstance(how, Mapping) else how(topic)
+    found: object = how[topic] if isinstance(how, Mapping) else how(topic)
+    if not isinstance(found, str):
+        raise BadOption(f"the address of topic {topic!r} must be text, and is {found!r}: correct what returns it")
+    return found
 
 
 def bounded(text: str, limit: int, unwanted: str = "\n") -> str:

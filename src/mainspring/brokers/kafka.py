@@ -8,7 +8,16 @@ from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
 
-from mainspring.brokers.contract import Addressing, Broker, BrokerConnection, addressed, bounded, check_server, sourced
+from mainspring.brokers.contract import (
+    Addressing,
+    Broker,
+    BrokerConnection,
+    addressed,
+    bounded,
+    check_addressing,
+    check_server,
+    sourced,
+)
 from mainspring.model.errors import BadOption, MissingExtra
 
 NAME = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
@@ -41,6 +50,7 @@ class Kafka(Broker):
     """
 
     kind: ClassVar[str] = "kafka"
+    reading: ClassVar[str] = "topics=['orders'] and group_id='billing'"
 
     servers: str | Sequence[str]
     """One or more of ``host:port``, as a sequence or separated by commas."""
@@ -73,6 +83,7 @@ class Kafka(Broker):
                 "servers must be host:port, or several of them, without kafka:// before them; user and password are "
                 'config={"sasl.username": …, "sasl.password": …}'
             )
+        check_addressing(self.topic, "topic")
         if isinstance(self.topics, str):
             raise BadOption(f"topics is a sequence: write topics=[{self.topics!r}]")
         for each in {*self.topics, *self.known}:

@@ -50,6 +50,7 @@ class Link:
         self._failures = 0
         self._not_before = 0.0
         self._opened_once = False
+        self._unread = False
 
     @property
     def down_for(self) -> float | None:
@@ -66,7 +67,7 @@ class Link:
         error = None if self.error is None else storable(self.error)[:_LONGEST_ERROR]
         down_for = None if self.down_for is None else round(self.down_for, 1)
         counts: dict[str, int] = {event: count for event, count in self.counts.items() if count}
-        return BrokerLink(name, direction, self.is_open, error, down_for, self.lag, counts)
+        return BrokerLink(name, direction, self.is_open and not self._unread, error, down_for, self.lag, counts)
 
     async def measure(self) -> None:
         """Ask how many messages wait in the broker. Unknown without a connection, which is not opened for that."""
@@ -102,6 +103,18 @@ class Link:
         for each in results:
             self.counts[each.status] += 1
         return results
+
+    def unread(self, error: BrokerError) -> None:
+        """Note that nothing can be received: it counts as not connected, though it may open, until ``read``."""
+        self._unread = True
+        self.error = str(error)
+        self._down_since = self._now() if self._down_since is None else self._down_since
+
+    def read(self) -> None:
+        """Note that the broker was asked for messages, and has answered."""
+        if self._unread:
+            self._unread, self.error, self._down_since = False, None, None
+            _logger.info("%s is connected again", self.broker.shown)
 
     async def close(self) -> None:
         """Close the connection. It can be opened again."""
@@ -155,8 +168,8 @@ class Link:
         self._failures += 1
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self._failures, 16)) * random.uniform(0.5, 1.0)
         self._not_before = self._now() + pause
-        if self._down_since is None:
-            self._down_since = self._now()
+        self._down_since = self._now() if self._down_since is None else self._down_since
+        if self._failures == 1:
             _logger.warning("%s cannot be reached, and is tried again: %s", self.broker.shown, error)
         self.error = str(error)
         return BrokerUnavailable(f"{self.broker.shown} is not connected: {self.error}")
@@ -164,6 +177,9 @@ class Link:
     def _succeeded(self) -> None:
         if self._opened_once:
             self.counts["reconnected"] += 1
-            _logger.info("%s is connected again", self.broker.shown)
+        self._failures, self._not_before = 0, 0.0
+        if not self._unread:
+            if self._opened_once:
+                _logger.info("%s is connected again", self.broker.shown)
+            self.error, self._down_since = None, None
         self._opened_once = True
-        self._failures, self._not_before, self.error, self._down_since = 0, 0.0, None, None

@@ -17,6 +17,7 @@ from mainspring.brokers.contract import (
     WireMessage,
     addressed,
     bounded,
+    check_addressing,
     check_server,
     sourced,
 )
@@ -48,6 +49,7 @@ class Nats(Broker):
     """
 
     kind: ClassVar[str] = "nats"
+    reading: ClassVar[str] = "stream='orders' and durable='billing'"
 
     servers: tuple[str, ...]
     """Where servers of one cluster are; one of them is chosen."""
@@ -80,6 +82,7 @@ class Nats(Broker):
         name: str | None = None,
     ) -> None:
         check_server(name)
+        check_addressing(subject, "subject")
         servers = (url,) if isinstance(url, str) else tuple(url)
         _require(len({_user(each) for each in servers}) == 1, "url: pass one, or several with the same user")
         for option, given in (("stream", stream), ("durable", durable)):

@@ -8,7 +8,15 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar, Literal
 from urllib.parse import unquote, urlsplit
 
-from mainspring.brokers.contract import Addressing, Broker, BrokerConnection, addressed, check_server, sourced
+from mainspring.brokers.contract import (
+    Addressing,
+    Broker,
+    BrokerConnection,
+    addressed,
+    check_addressing,
+    check_server,
+    sourced,
+)
 from mainspring.model.errors import BadOption, MissingExtra
 
 _NAME = re.compile(r"[a-zA-Z0-9\-_.:@#,/+ ]{1,127}")
@@ -26,6 +34,7 @@ class RabbitMQ(Broker):
     """
 
     kind: ClassVar[str] = "rabbitmq"
+    reading: ClassVar[str] = "queue='billing'"
 
     url: str = field(default="amqp://guest:guest@localhost/", repr=False)
     """``amqp://user:password@host:port/vhost``, or ``amqps://`` with ``?cafile=``, ``certfile=`` and ``keyfile=``."""
@@ -56,6 +65,7 @@ class RabbitMQ(Broker):
         if not _is_url(self.url):  # nothing of it is quoted: any part may be the password
             raise BadOption(f"the URL of RabbitMQ must be {_URL}")
         check_server(self.name)
+        check_addressing(self.routing_key, "routing_key")
         key, bindings = self.routing_key, self.bindings
         name = "1 to 127 letters, digits, spaces and -_.:@#,/+"
         rules = [

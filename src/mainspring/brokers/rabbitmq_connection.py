@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -21,6 +22,10 @@ from mainspring.model.text import described
 
 if TYPE_CHECKING:
     from mainspring.brokers.rabbitmq import RabbitMQ
+
+_client_log = logging.getLogger("aiormq")
+if _client_log.level == logging.NOTSET:  # the link logs what is lost, once; the client each attempt, with tracebacks
+    _client_log.setLevel(logging.CRITICAL)
 
 _ANSWER_WITHIN = 10.0
 _CLOSE_WITHIN = 4.0
@@ -65,7 +70,8 @@ def _refusal(broker: RabbitMQ, words: str) -> str:
         return f"refuses {broker.login}: there is no such vhost, it is full, or the user has no permission for it"
     if "WRONG_VERSION_NUMBER" in words:
         return "offers no TLS at this port: write amqp://, or the port that has TLS, as a rule 5671"
-    return f"cannot be reached: {words}"
+    reason = re.sub(r"^-?\d+ ", "", words)  # the number of an error of the system
+    return f"cannot be reached: {reason}. Check the host and the port, and that the server runs"
 
 
 class _Socket:
@@ -222,7 +228,9 @@ class RabbitMQConnection:
                 await self._reader.basic_consume(self._broker.queue, self._arrived)
         except BrokerUnavailable as error:
             self._lose(str(error))
-            raise
+            if "NOT_FOUND" not in str(error):
+                raise
+            raise BrokerUnavailable(f"{error}: declare=True makes it, or change queue=") from error
 
     async def _arrived(self, message: Any) -> None:
         self._unsettled[message.delivery_tag] = None

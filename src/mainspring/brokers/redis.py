@@ -7,7 +7,16 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from mainspring.brokers.contract import Addressing, Broker, BrokerConnection, addressed, bounded, check_server, sourced
+from mainspring.brokers.contract import (
+    Addressing,
+    Broker,
+    BrokerConnection,
+    addressed,
+    bounded,
+    check_addressing,
+    check_server,
+    sourced,
+)
 from mainspring.model.errors import BadOption, MissingExtra
 from mainspring.timing.duration import Duration, DurationError, duration
 
@@ -36,6 +45,7 @@ class RedisStreams(Broker):
     """
 
     kind: ClassVar[str] = "redis"
+    reading: ClassVar[str] = "streams=['orders'] and group='billing'"
 
     url: str = field(default="redis://localhost:6379/0", repr=False)
     _: KW_ONLY
@@ -64,6 +74,7 @@ class RedisStreams(Broker):
         """Check everything. Raises BadOption."""
         _where(self.url)
         check_server(self.name)
+        check_addressing(self.stream, "stream")
         if isinstance(self.streams, str) or not all(isinstance(each, str) and each for each in self.streams):
             raise BadOption(f"streams={self.streams!r} must be a list of names, as in streams=['orders']")
         object.__setattr__(self, "streams", tuple(dict.fromkeys(self.streams)))

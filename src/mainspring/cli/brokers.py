@@ -10,6 +10,8 @@ from cyclopts import App
 
 from mainspring.app.broker.brokers import BrokerCheck, BrokerDeclared
 from mainspring.app.broker.state import BrokerState
+from mainspring.app.mainspring import Mainspring
+from mainspring.cli.errors import Refused
 from mainspring.cli.output import Column, Columns, many, print_line, print_list, when
 from mainspring.cli.target import UNNAMED, Json, Spec, Target
 from mainspring.model.errors import MainspringError
@@ -40,7 +42,7 @@ _KNOWN: tuple[Column[Any], ...] = (
 _STATED: Columns[BrokerState] = (
     *_KNOWN,
     Column("state", _in_words, elastic=True),
-    Column("waiting", lambda each: each.ready if each.direction == "out" else each.lag, right=True),
+    Column("waiting", lambda each: each.waiting if each.direction == "out" else each.lag, right=True),
     Column("dead", lambda each: each.dead or None, right=True),
 )
 _CHECKED: Columns[BrokerCheck] = (
@@ -53,6 +55,14 @@ _MADE: Columns[BrokerDeclared] = (
     Column("name", lambda each: each.broker.name, elastic=True),
     Column("made", lambda each: each.error or ", ".join(each.made) or _NOTHING, elastic=True, wraps=True),
 )
+
+
+def _coded(app: str | None, target: Target) -> Mainspring:
+    """Return the app, whose code names the brokers; a database names none that could be connected to."""
+    named = target.of(app)
+    if named.spec is None:
+        raise Refused("no application given: the code names the brokers, so write MODULE:APP, such as shop:app")
+    return named.find()
 
 
 @app.command(name="list")
@@ -79,14 +89,16 @@ async def list_(app: Spec | None = None, /, *, target: Target = UNNAMED, json: J
 @app.command
 async def check(app: Spec | None = None, /, *, target: Target = UNNAMED, json: Json = False) -> int:
     """Connect to each broker, and say what is wrong or missing; the exit code is 1 if something is."""
-    found = await target.of(app).find().brokers.check()
+    found = await _coded(app, target).brokers.check()
     print_list(_CHECKED, found, json=json, empty=_NONE)
+    if not json and any("declare=True" in problem for each in found for problem in each.problems):
+        print_line(f"Next: mainspring brokers declare {target.of(app).spec}")
     return 0 if all(each.ok for each in found) else 1
 
 
 @app.command
 async def declare(app: Spec | None = None, /, *, target: Target = UNNAMED, json: Json = False) -> int:
     """Make the exchanges, queues, topics and streams that are missing; the exit code is 1 if one cannot be made."""
-    found = await target.of(app).find().brokers.declare()
+    found = await _coded(app, target).brokers.declare()
     print_list(_MADE, found, json=json, empty=_NONE)
     return 1 if any(each.error for each in found) else 0

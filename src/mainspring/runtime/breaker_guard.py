@@ -33,6 +33,8 @@ class BreakerGuard:
         self._log = log
         self._bus = bus
         self._timers = timers
+        self._waits = False
+        """Whether it is open since what the group needs is away: no attempt has failed."""
 
     def slots(self, slots: int) -> int:
         """Return how many of its ``slots`` the group may use now."""
@@ -67,22 +69,28 @@ class BreakerGuard:
                 return False  # not counted: cancelled, snoozed, released, lost
         match self._circuit.record(self._timers.monotonic(), failed=failed):
             case "open":
-                self._trip()
+                self._trip(verdict)
                 return True
             case "closed":
-                self._log.log(logging.WARNING, "%s: a probe succeeded, the breaker is closed", self._group)
+                level, self._waits = logging.INFO if self._waits else logging.WARNING, False
+                self._log.log(level, "%s: a probe succeeded, the breaker is closed", self._group)
                 self._bus.emit(Recovered(self._group))
                 self._freed(self._group)
         return False
 
-    def _trip(self) -> None:
+    def _trip(self, verdict: Verdict | None) -> None:
         pause = self._circuit.pause
-        self._log.log(
-            logging.ERROR,
-            "%s: too many failures, its breaker pauses it in this process for %s",
-            self._group,
-            spell(pause),
-        )
+        if not isinstance(verdict, Snooze):
+            self._log.log(
+                logging.ERROR,
+                "%s: too many failures, its breaker pauses it in this process for %s",
+                self._group,
+                spell(pause),
+            )
+        elif not self._waits:  # once: each probe that fails opens it again
+            self._waits = True
+            text = "%s: waits, and is probed every few seconds: %s"
+            self._log.log(logging.WARNING, text, self._group, verdict.reason)
         self._bus.emit(Tripped(self._group, self._circuit.policy.failures, pause))
         self._wait()
 

@@ -106,6 +106,8 @@ class Intake(Service):
     again, and marks that refuse them.
     """
 
+    repeat_after: float = 60.0
+
     def __init__(
         self,
         feed: Feed,
@@ -192,10 +194,12 @@ class Intake(Service):
         connection = await link.connection()
         try:
             held = _Held(connection, await connection.receive(self.feed.prefetch, wait))
-        except BrokerError:
+        except BrokerError as error:
+            link.unread(error)
             if link.broker.declare:  # what is read may be gone: the next connection makes it
                 await link.close()
             raise
+        link.read()
         link.counts["received"] += len(held.batch)
         try:
             for place, each in enumerate(held.batch):

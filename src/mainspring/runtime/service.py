@@ -77,6 +77,8 @@ class Service:
 
     longest_pause: float = 5.0
     """The maximum of seconds between attempts while turns fail."""
+    repeat_after: float = 0.0
+    """Seconds after which an expected failure that goes on, for the same reason, is logged again."""
 
     def __init__(self, name: str, log: RateLimitedLog, clock: Clock) -> None:
         self.name: str = name
@@ -91,6 +93,7 @@ class Service:
         self._error: str | None = None
         self._ended_early = False
         self._last = clock.monotonic()
+        self._quiet_until = 0.0
 
     async def turn(self) -> float:
         """Do one bounded piece of work. Returns how many seconds to sleep before the next."""
@@ -162,8 +165,11 @@ class Service:
     def _failed(self, error: BaseException) -> float:
         self._failures += 1
         self._failed_turns += 1
-        self._error = described(error)
-        self._log.failure(self.name, error, expected=isinstance(error, StorageUnavailable | BrokerUnavailable))
+        known, self._error = self._error, described(error)
+        expected, now = isinstance(error, StorageUnavailable | BrokerUnavailable), self._clock.monotonic()
+        if not expected or known != self._error or now >= self._quiet_until:
+            self._quiet_until = now + self.repeat_after
+            self._log.failure(self.name, error, expected=expected)
         return backoff(self._failures, self.longest_pause)
 
 

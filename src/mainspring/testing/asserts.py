@@ -22,13 +22,13 @@ S = TypeVar("S", Sent, Ran, Relayed)
 T = TypeVar("T", Sent, Relayed)
 
 
-def of_topic(sent: Iterable[T], which: Any, catalogue: Catalogue) -> list[T]:
+def of_topic(sent: Iterable[T], which: Any, catalogue: Catalogue, call: str) -> list[T]:
     """Return what was published or sent on this topic or pattern, or on the topic of this type; everything for None."""
     if which is None:
         return list(sent)
     pattern = which if isinstance(which, str) else catalogue.topic_of(which)
     if pattern is None:
-        raise BadOption(f"published({which!r}): name a topic or a pattern, or a type with @app.message(topic)")
+        raise BadOption(f"{call}({which!r}): name a topic or a pattern, or a type with @app.message(topic)")
     return [each for each in sent if matches(pattern, each.topic)]
 
 

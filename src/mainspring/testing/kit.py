@@ -18,7 +18,7 @@ from mainspring.model.errors import BadOption, Misuse
 from mainspring.testing.asserts import Error, Expectation, of_topic, with_fields
 from mainspring.testing.environment import Environment, Limits, Predicate, in_memory, in_transaction
 from mainspring.testing.records import DeadLetter, Pending, Ran, Sent
-from mainspring.testing.relays import Relayed, intake_of, received
+from mainspring.testing.relays import Relayed, address_of, intake_of, received
 from mainspring.testing.services import AppParts
 from mainspring.timing.clock import HandClock
 from mainspring.timing.duration import Duration
@@ -144,21 +144,24 @@ class Testing:
         headers: Mapping[str, str] | None = None,
         key: str | None = None,
         content_type: str = "application/json",
+        address: str | None = None,
     ) -> bool:
         """Hand in a message as if a broker had delivered it: to a source, or the source of a consumer.
 
-        ``payload`` is JSON, or bytes as they are. ``id``, ``type`` and ``key`` are its CloudEvents attributes. Returns
-        False for a repeat of one that was received. It is handled when time passes.
+        ``payload`` is JSON, or bytes as they are. ``id``, ``type`` and ``key`` are its CloudEvents attributes, and
+        ``address`` is which queue, topic or stream of a source that reads several has brought it. Returns False for a
+        repeat of one that was received. It is handled when time passes.
         """
         __tracebackhide__ = True
         intake = self._intake(source)
         self._received += 1
-        made = received(payload, id, type, headers, key, content_type, intake.reader.broker, self._received)
+        where = address_of(intake, address, type)
+        made = received(payload, id, type, headers, key, content_type, where, intake.reader.broker, self._received)
         return await self._environment.receive(intake, made)
 
     def sent(self, which: str | Any = None, /, **fields: Any) -> list[Relayed]:
         """What routes have sent to brokers: of a topic, pattern or type, with these values in the payload."""
-        return with_fields(of_topic(self._environment.records.relayed, which, self._app.catalogue), fields)
+        return with_fields(of_topic(self._environment.records.relayed, which, self._app.catalogue, "sent"), fields)
 
     def _intake(self, source: Any) -> Intake:
         group = self._group(source) if callable(source) else source if isinstance(source, str) else None
@@ -172,7 +175,7 @@ class Testing:
         Occurrences of schedules are messages too: ``sent.schedule`` is the name of theirs.
         """
         kind = None if isinstance(which, str) else which
-        return with_fields(of_topic(self._environment.sent(), which, self._app.catalogue), fields, kind)
+        return with_fields(of_topic(self._environment.sent(), which, self._app.catalogue, "published"), fields, kind)
 
     def delivered(self, consumer: str | Callable[..., Any] | type | None = None, /, **fields: Any) -> list[Ran]:
         """What was handled successfully: by a consumer or a group, with these values in the payload.

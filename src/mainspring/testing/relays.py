@@ -123,6 +123,18 @@ def intake_of(consumers: Iterable[Registration], source: object, group: str | No
     raise BadOption(f"kit.receive({source!r}, …) names no source of this app: pass its broker, or one of: {known}")
 
 
+def address_of(intake: Intake, given: str | None, type: str | None) -> str:
+    """Return where a message was read. Raises BadOption where several places are read and the topic depends on it."""
+    broker, mapping = intake.reader.broker, intake.reader.mapping
+    if given is not None:
+        return given
+    places = sorted(each.rpartition(":")[2] for each in broker.reads)
+    if len(places) > 1 and mapping is not None and type not in mapping:
+        known = ", ".join(map(repr, places))
+        raise BadOption(f"kit.receive({broker.source!r}, …) reads {known}: name one, as in address={places[0]!r}")
+    return places[0] if len(places) == 1 else broker.source.rpartition(":")[2]
+
+
 def received(
     payload: object,
     id: str | None,
@@ -130,14 +142,17 @@ def received(
     headers: Mapping[str, str] | None,
     key: str | None,
     content_type: str,
+    address: str,
     broker: Broker,
     number: int,
 ) -> Received:
     """Return a message as a broker would deliver it."""
-    body = payload if isinstance(payload, bytes) else msgspec.json.encode(payload)
+    try:
+        body = payload if isinstance(payload, bytes) else msgspec.json.encode(payload)
+    except TypeError as error:
+        raise BadOption(f"kit.receive(…, {payload!r}): {error}: pass what JSON has, or bytes") from None
     named = {"id": id, "type": type, "subject": key}
     attributes = {f"{broker.prefix}{name}": value for name, value in named.items() if value is not None}
-    address = broker.source.rpartition(":")[2]
     return Received(body, {**attributes, **(headers or {})}, content_type, address, f"{address}/{number}")
 
 

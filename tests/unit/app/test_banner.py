@@ -8,6 +8,7 @@ import pytest
 from mainspring import Mainspring
 from mainspring.app.process import service
 from mainspring.app.process.banner import banner
+from mainspring.brokers import RabbitMQ
 
 
 async def test_an_error_leaves_the_details_out_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -44,6 +45,21 @@ async def test_many_that_are_skipped_are_counted() -> None:
     assert len(skipped) == 21
     assert skipped[0].strip() == "skipped    group group1: not named by --group"
     assert skipped[-1].strip() == "and 9 more"
+
+
+async def test_where_routes_send_to_and_intakes_read_from_is_shown_without_a_password() -> None:
+    app = Mainspring("memory://", name="shop")
+    app.route("orders.*", to=RabbitMQ("amqp://ann:s3cr3t@localhost/", exchange="shop"))
+    app.consumer("orders.paid", source=RabbitMQ("amqp://ann:s3cr3t@localhost/", queue="paid"))(_handle)
+
+    async with app:
+        lines = await banner(app)
+
+    place = next(place for place, line in enumerate(lines) if "brokers" in line)
+    assert [line.strip() for line in lines[place : place + 2]] == [
+        "brokers    rabbitmq:orders.* sends to amqp://…@localhost/",
+        "rabbitmq:paid is read from amqp://…@localhost/",
+    ]
 
 
 async def _handle(order: dict[str, int]) -> None: ...

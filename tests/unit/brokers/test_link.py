@@ -259,3 +259,24 @@ async def test_a_client_that_is_not_installed_is_reported() -> None:
 
     assert (found.connected, found.down_for) == (False, 10.0)
     assert found.error == "RabbitMQ(…) needs aiormq: pip install 'mainspring[rabbitmq]'"
+
+
+async def test_one_that_opens_and_cannot_be_read_counts_as_not_connected_until_it_is(
+    broker: Counting, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mainspring.brokers")
+    moment = Moment()
+    link = Link(broker, now=moment)
+    for _ in range(5):
+        await link.connection()
+        link.unread(BrokerUnavailable("no queue 'billing'"))
+        await link.close()
+        moment.now += 5
+    await link.connection()
+    unread = link.view("billing", "in")
+    link.read()
+
+    assert (unread.connected, unread.error, unread.down_for) == (False, "no queue 'billing'", 25.0)
+    assert link.view("billing", "in") == BrokerLink("billing", "in", connected=True, counts={"reconnected": 5})
+    assert caplog.messages == ["memory://broker is connected again"]
+    await link.close()

@@ -244,7 +244,7 @@ def read_intake(
     if not isinstance(broker, Broker):
         raise BadOption(f"{call} takes a broker, as in Kafka('localhost:9092', topics=['orders']), not {broker!r}")
     if not broker.source:
-        raise BadOption(f"{call}: {broker!r} names nothing to read: pass its queue=, topics=, streams= or subjects=")
+        raise BadOption(f"{call}: this {type(broker).__name__}(…) names nothing to read: pass {broker.reading}")
     reader = Reader(
         broker,
         _read_topics(topics),

@@ -16,7 +16,14 @@ from mainspring.app.options import whole
 from mainspring.app.storages import Address, open_storage, read_url
 from mainspring.brokers.contract import SENT, Broker, BrokerConnection, Received, SendResult, WireMessage
 from mainspring.brokers.wire import Outbound, read, write
-from mainspring.model.errors import BadOption, BrokerUnavailable, ClaimLost, StorageError, StorageUnavailable
+from mainspring.model.errors import (
+    BadOption,
+    BrokerUnavailable,
+    ClaimLost,
+    SchemaMissing,
+    StorageError,
+    StorageUnavailable,
+)
 from mainspring.model.message import Draft
 from mainspring.model.text import described
 from mainspring.runtime.intake import in_parts
@@ -37,6 +44,7 @@ _NOW = timedelta()
 _COUNTED = 1_000_000
 """Up to how many are counted as waiting."""
 _CLOSE_WITHIN = 4.0
+_MIGRATE = "run `mainspring migrate --app MODULE:APP` for the app whose database it is"
 
 
 class Remote(Broker):
@@ -48,6 +56,7 @@ class Remote(Broker):
     """
 
     kind: ClassVar[str] = "mainspring"
+    reading: ClassVar[str] = "group='billing' and topics=['orders.*']"
 
     def __init__(
         self,
@@ -97,12 +106,16 @@ class Remote(Broker):
 
     async def connect(self) -> BrokerConnection:
         """Open the database."""
+        if self._address.missing:  # opening it would make an empty one
+            raise BrokerUnavailable(f"the file {self._address.shown} does not exist: correct the URL, or {_MIGRATE}")
         storage, _ = open_storage(self._address, self._options)
         try:
             await storage.open()
             await storage.schema.check()
         except BaseException as error:
             await storage.close()
+            if isinstance(error, SchemaMissing):
+                raise BrokerUnavailable(f"{self._address.shown}: {error}, for the app whose database it is") from error
             if isinstance(error, StorageError):
                 raise BrokerUnavailable(f"{self._address.shown}: {error}") from error
             raise

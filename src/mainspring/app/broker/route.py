@@ -199,8 +199,14 @@ def overlapping(first: Route, second: Route) -> str | None:
             continue
         for topic in (shared, *(each for each in named if matches(one, each) and matches(other, each))):
             if _address(first, topic) == _address(second, topic) is not None:
-                return topic
+                return _in_words(one, other) if topic == shared else topic
     return None
+
+
+def _in_words(one: str, other: str) -> str:
+    """Return what two patterns share, for people: the narrower one where the other is wider, else an example."""
+    example = shared_topic(one, other) or ""
+    return next((each for each in (one, other) if matches(one, each) and matches(other, each)), example)
 
 
 def _address(route: Route, topic: str) -> str | None:
@@ -222,11 +228,19 @@ def read_route(
             f"app.route(…, to={to!r}): pass a broker, as in to=RabbitMQ('amqp://localhost', exchange='shop'), "
             "with `from mainspring.brokers import RabbitMQ`"
         )
+    for each in topics:
+        if isinstance(each, list | tuple | set):
+            raise BadOption(f"app.route({each!r}, …) takes topics one by one: write app.route('orders.*', …, to=…)")
     patterns = tuple(
         dict.fromkeys(check_pattern(each) if isinstance(each, str) else consumers.topic_of(each) for each in topics)
     )
     if not patterns:
         raise BadOption("app.route(…) has no topic: name the topics to send, as in app.route('orders.*', to=…)")
+    lacking = [each for each in patterns if isinstance(to.addressing, Mapping) and not _has(to.addressing, each)]
+    if lacking:
+        raise BadOption(
+            f"app.route({lacking[0]!r}, …): the mapping of {type(to).__name__}(…) has no such topic: add it there"
+        )
     group = check_group(options.get("group") or default_group(to, patterns))
     name = f"the route {group}"
     function = _relayed()
@@ -255,6 +269,11 @@ def read_route(
         format=cast("WireFormat", choice(options.get("format", "cloudevents"), FORMATS, "format")),
         app=app.name,
     )
+
+
+def _has(mapping: Mapping[str, str], pattern: str) -> bool:
+    """Return whether a mapping has an address for a topic of this pattern."""
+    return any(matches(pattern, topic) for topic in mapping)
 
 
 def default_group(broker: Broker, patterns: Sequence[str]) -> str:

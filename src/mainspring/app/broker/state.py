@@ -54,6 +54,8 @@ class BrokerState(BrokerView):
     paused_at: datetime | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     """What its live workers have counted since they started, by event."""
+    waiting: int = 0
+    """What a route has still to send: due, on its way, and put off while the broker is away, each up to the limit."""
 
     @property
     def condition(self) -> Condition:
@@ -129,6 +131,7 @@ def _state(view: BrokerView, group: GroupView | None, counts: Counts, alive: Seq
         counts.dead,
         None if group is None else group.paused_at,
         dict(total),
+        counts.ready + counts.running + counts.lapsed + (0 if worst is None else counts.scheduled),
     )
 
 

@@ -201,8 +201,9 @@ class Consumers:
         """Enter one that was read; raises Conflict if its group belongs to another."""
         function, other = registration.function, self._registered.get(registration.group)
         if other is not None and other.function is not function and not is_reloaded(other.function, function):
+            this = "this one" if registration.name == other.name else registration.name
             raise Conflict(
-                f"group {registration.group!r} already belongs to {other.name}: give {registration.name} another "
+                f"group {registration.group!r} already belongs to {other.name}: give {this} another "
                 "group=…, since two consumers of one group would each get half of its messages"
             )
         if registration.group in self.queues:

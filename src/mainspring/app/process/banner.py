@@ -1,4 +1,4 @@
-"""What a worker prints once it is ready: its database, its groups and schedules, and what it skips, with the reason."""
+"""What a worker prints once it is ready: database, groups, brokers, schedules, and what it skips, with the reason."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mainspring.model.errors import MainspringError
 from mainspring.model.views import GroupView
 
 if TYPE_CHECKING:
+    from mainspring.app.consume.consumer import Registration
     from mainspring.app.mainspring import Mainspring
 
 _MOST = 20
@@ -41,9 +42,10 @@ async def banner(app: Mainspring, groups: Collection[str] | None = None, concurr
     return [
         *_lines("database", [f"{shown}, tables of {app.options.tables}"]),
         *_lines("groups", [_listed(topics)]),
+        *_lines("brokers", _capped([line for each in served if (line := _broker(each)) is not None])),
         *_lines("at once", [] if most is None else [f"{most:,} over all groups"]),
         *_lines("schedules", [_listed(rhythms)] if rhythms else []),
-        *_lines("skipped", skipped[:_MOST] + ([f"and {more} more"] if (more := len(skipped) - _MOST) > 0 else [])),
+        *_lines("skipped", _capped(skipped)),
     ]
 
 
@@ -81,6 +83,18 @@ def _by(actor: str | None, reason: str | None) -> str:
 def _rhythm(schedule: ScheduleView) -> str:
     # An interval has no zone.
     return schedule.rhythm if schedule.rhythm.startswith("every") else f"{schedule.rhythm}, {schedule.timezone}"
+
+
+def _broker(registration: Registration) -> str | None:
+    """Return where a route sends to, or an intake reads from; None for a consumer."""
+    options = registration.declaration("").options
+    if "to" in options:
+        return f"{registration.group} sends to {options['to']}"
+    return f"{options['source']} is read from {options['from']}" if "from" in options else None
+
+
+def _capped(lines: list[str]) -> list[str]:
+    return lines[:_MOST] + ([f"and {more} more"] if (more := len(lines) - _MOST) > 0 else [])
 
 
 def _listed(named: dict[str, str]) -> str:

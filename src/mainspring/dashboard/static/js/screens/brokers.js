@@ -13,6 +13,7 @@ const EXAMPLE = `app.route("orders.*", to=RabbitMQ("amqp://localhost/", exchange
 
 @app.consumer("orders.placed", source=RabbitMQ("amqp://localhost/", queue="billing"))
 async def bill(order: dict) -> None: ...`;
+const PRODUCTS = { rabbitmq: "RabbitMQ", kafka: "Kafka", redis: "Redis", nats: "NATS", mainspring: "Mainspring" };
 const HINTS = {
   idle: "It connects with the next message",
   unserved: "No live worker has it",
@@ -112,10 +113,10 @@ function routeColumns(cap) {
     {
       name: "Waiting",
       right: true,
-      by: (row) => row.ready,
+      by: (row) => row.waiting,
       cell: (row) => [
-        row.ready
-          ? h("a", { href: href("messages", { group: row.group, state: "ready" }) }, capped(row.ready, cap))
+        row.waiting
+          ? h("a", { href: href("messages", { group: row.group }) }, capped(row.waiting, cap))
           : "0",
         row.oldest_ready_at && h("div", { class: "wide-only" }, h("span", { class: "under" }, when(row.oldest_ready_at, "age"))),
       ],
@@ -164,7 +165,7 @@ function broker() {
     name: "Broker",
     spare: true,
     by: (row) => row.kind,
-    cell: (row) => [row.kind, h("span", { class: "under" }, breakable(row.url))],
+    cell: (row) => [PRODUCTS[row.kind] || row.kind, h("span", { class: "under" }, breakable(row.url))],
   };
 }
 
@@ -222,7 +223,7 @@ function results(rows, dismiss) {
     h(
       "li",
       { key: `${row.direction} ${row.name}` },
-      state(row.findings.length ? "problem" : "ok"),
+      h("div", { class: "verdict" }, state(row.findings.length ? "problem" : "ok")),
       h(
         "div",
         { class: "grow" },
@@ -232,7 +233,7 @@ function results(rows, dismiss) {
           h(
             "div",
             { class: "faint" },
-            `${row.kind} responded in ${span(row.took)}`,
+            `${PRODUCTS[row.kind] || row.kind} responded in ${span(row.took)}`,
             row.lag !== null && `, ${count(row.lag)} waiting there`,
           ),
       ),
