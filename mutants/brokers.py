@@ -382,4 +382,26 @@ MUTANTS: list[Mutant] = [
         becomes="            if False:\n                # A cluster",
         caught_by="tests/brokers/test_kafka_servers.py",
     ),
+    Mutant(
+        "what RabbitMQ returns to one of two calls with one id counts as sent",
+        file="brokers/rabbitmq_connection.py",
+        was="            if message.id in self._sending:\n",
+        becomes="            if message.id in own:\n",
+        caught_by="tests/brokers/test_rabbitmq.py::"
+        "test_two_calls_with_one_id_are_rejected_both_where_no_queue_is_bound",
+    ),
+    Mutant(
+        "topics that Kafka has refused stop the sending to others",
+        file="brokers/kafka_connection.py",
+        was="            for topic in self._refused & wanted:\n",
+        becomes="            for topic in set(self._refused):\n",
+        caught_by="tests/brokers/test_kafka_servers.py::test_many_missing_topics_do_not_stop_the_sending_to_others",
+    ),
+    Mutant(
+        "a part of a password of NATS is shown",
+        file="brokers/nats.py",
+        was='re.sub("//.*@", "//", each)',
+        becomes='re.sub("//[^@/]*@", "//", each)',
+        caught_by="tests/brokers/test_error_texts.py::test_no_part_of_a_password_of_nats_is_shown",
+    ),
 ]

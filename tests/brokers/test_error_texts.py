@@ -155,8 +155,35 @@ async def test_what_kafka_rejects_is_told_with_what_to_change() -> None:
         await bench.close()
 
 
-async def test_an_option_of_redis_that_its_client_refuses_is_for_later() -> None:
-    status, reason = await sent(RedisStreams("rediss://127.0.0.1:1/0?ssl_cert_reqs=sometimes", stream="orders"))
+def test_no_part_of_a_password_of_nats_is_shown() -> None:
+    broker = Nats("nats://shop:p@sesame@nats.example:4222")
 
-    assert status == "later"
-    assert "correct or remove it" in reason
+    assert broker.shown == "nats://nats.example:4222"
+    assert "sesame" not in repr(broker)
+
+
+def test_a_password_of_nats_that_would_end_the_host_is_refused() -> None:
+    with pytest.raises(BadOption) as raised:
+        Nats("nats://shop:1?p/sesame@nats.example")
+
+    assert "sesame" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "broker",
+    [
+        RedisStreams("rediss://127.0.0.1:6379/0?ssl_cert_reqs=bogus"),
+        RedisStreams("redis://127.0.0.1:6379/0?encoding=bogus"),
+        RedisStreams("redis://127.0.0.1:6379/0?retry=1"),
+        Kafka("127.0.0.1:1", config={"stats_cb": 7}),
+    ],
+    ids=["ssl_cert_reqs", "encoding", "retry", "stats_cb"],
+)
+async def test_an_option_that_the_client_refuses_lets_messages_wait(broker: Any) -> None:
+    link = Link(broker)
+
+    results = await link.send([MESSAGE])
+    await link.close()
+
+    assert [each.status for each in results] == ["later"]
+    assert link.down_for is not None

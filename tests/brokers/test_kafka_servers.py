@@ -10,7 +10,7 @@ from mainspring.brokers.kafka import Kafka
 from mainspring.brokers.link import Link
 from mainspring.model.errors import BrokerUnavailable
 from tests.brokers.bench import TOPIC, message
-from tests.brokers.benches.kafka import KafkaBench, PrivateKafka
+from tests.brokers.benches.kafka import REAL, KafkaBench, PrivateKafka
 
 WAIT = 10.0
 CONFIG = KafkaBench().config
@@ -63,3 +63,23 @@ async def test_a_cluster_that_was_away_is_read_from_where_it_stands(server: Priv
 
     await source.close()
     assert [each.body for each in found] == [message(number).body for number in range(5)]
+
+
+@pytest.mark.skipif(REAL is not None, reason="the mock cluster can be slow")
+async def test_many_missing_topics_do_not_stop_the_sending_to_others() -> None:
+    bench = KafkaBench()
+    await bench.open()
+    try:
+        assert bench.mock is not None
+        broker = Kafka(bench.servers, topic=lambda topic: bench.topic if topic == TOPIC else topic, config=bench.config)
+        connection = await broker.connect()
+        missing = [message(number)._replace(topic=f"missing-{number}") for number in range(100)]
+        first = await connection.send(missing, WAIT)
+        bench.mock.call("broker_set_rtt", 1, 30)
+        second = await connection.send([message(500)], 4.0)
+        await connection.close()
+    finally:
+        await bench.close()
+
+    assert {each.status for each in first} == {"rejected"}
+    assert second == [SENT]

@@ -91,7 +91,7 @@ async def test_what_leads_nowhere_is_rejected_each_although_two_have_one_id(name
 @pytest.mark.parametrize(
     ("headers", "reason"),
     [
-        ({"n" * 129: "1"}, "more than 128 characters"),
+        ({"n" * 129: "1"}, "more than 128 bytes"),
         ({"n": "x" * 140_000}, "its headers have 140,007 bytes"),
         ({"n": "\ud800"}, "surrogates not allowed"),
     ],
@@ -178,6 +178,40 @@ async def test_a_header_of_any_type_is_read(raw: AbstractChannel, name: str) -> 
         "table": '{"a":1}',
     }
     assert (found.address, found.content_type, len(found.coordinates) <= 200) == (name, None, True)
+
+
+async def test_two_calls_with_one_id_are_rejected_both_where_no_queue_is_bound(name: str) -> None:
+    async with connected(RabbitMQ(URL, routing_key=name)) as connection:
+        found = await asyncio.gather(*(connection.send([message(1)], WAIT) for _ in range(3)))
+        after = await connection.send([message(1)], WAIT)
+
+    assert [each.status for results in (*found, after) for each in results] == ["rejected"] * 4
+
+
+async def test_the_name_of_a_header_is_counted_in_bytes(raw: AbstractChannel, name: str) -> None:
+    await raw.queue_declare(name, durable=True)
+    cut = message(1, headers={"ž" * 64 + "a": "1", "ž" * 64 + "b": "2"})  # 129 bytes each, alike in the first 128
+    whole = message(2, headers={"ž" * 64: "1"})
+
+    async with connected(RabbitMQ(URL, routing_key=name, queue=name)) as connection:
+        first, second = await connection.send([cut, whole], WAIT)
+        found = await connection.receive(1, WAIT)
+
+    assert first.status == "rejected"
+    assert second == SENT
+    assert found[0].headers == whole.headers
+
+
+async def test_many_names_that_are_no_ascii_decide_about_no_other(raw: AbstractChannel, name: str) -> None:
+    await raw.queue_declare(name, durable=True)
+    large = message(1, headers={f"{number:04}" + "語" * 41: "1" for number in range(2000)})
+
+    async with connected(RabbitMQ(URL, routing_key=name)) as connection:
+        results = await connection.send([message(0), large, message(2)], WAIT)
+        closed = connection.closed
+
+    assert [each.status for each in results] == ["sent", "rejected", "sent"]
+    assert not closed
 
 
 async def test_what_is_acknowledged_out_of_order_leaves_the_others(raw: AbstractChannel, name: str) -> None:

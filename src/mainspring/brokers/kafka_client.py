@@ -77,6 +77,8 @@ def new_client(
         return kind({**own, **fixed, **always, "error_cb": on_error})
     except KafkaException as error:
         raise BadOption(f"Kafka(config=…): {error.args[0].str()}") from error
+    except (TypeError, ValueError) as error:  # of the binding, not of librdkafka
+        raise BadOption(f"Kafka(config=…): {error}") from error
 
 
 def judged(broker: Kafka, error: KafkaError, topic: str) -> SendResult:

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -172,7 +173,7 @@ class KafkaConnection:
         until = time.monotonic() + within
         if self._producer is None:
             self._producer = self._new_producer()
-        if self._refused and not await asyncio.to_thread(self._ask_again, self._producer, within / 2):
+        if self._refused and not await asyncio.to_thread(self._ask_again, self._producer, messages, within / 2):
             return [SendResult("later", f"{self._broker.shown} does not respond")] * len(messages)
         batch = await self._reported(messages, until)
         if len(messages) > 1:
@@ -182,14 +183,21 @@ class KafkaConnection:
         why = "" if self._trouble is None else f": {self._trouble.str()}"
         return [each or SendResult("later", f"no confirm within {within:g} s{why}") for each in batch.results]
 
-    def _ask_again(self, producer: Any, within: float) -> bool:
-        """Ask for the topics that were refused: the client remembers that for minutes, and they may be there now."""
-        refused, self._refused = self._refused, set()
+    def _ask_again(self, producer: Any, messages: Sequence[WireMessage], within: float) -> bool:
+        """Ask for the topics that were refused: the client remembers that for minutes, and they may be there now.
+
+        Only for those of these messages. Where the time is too short for all, the next call goes on with the rest.
+        """
+        until = time.monotonic() + within
+        wanted: set[str] = set()
+        for topic in {each.topic for each in messages}:
+            with suppress(Exception):  # of the user's function: such a message is rejected when it is produced
+                wanted.add(self._broker.address(topic))
         try:
-            for topic in refused:
-                producer.list_topics(topic, timeout=within / len(refused))
+            for topic in self._refused & wanted:
+                producer.list_topics(topic, timeout=max(0.001, until - time.monotonic()))
+                self._refused.discard(topic)
         except (KafkaException, RuntimeError):  # it does not respond, or is closed by now
-            self._refused |= refused
             return False
         return True
 

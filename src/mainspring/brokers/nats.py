@@ -112,7 +112,7 @@ class Nats(Broker):
     @property
     def shown(self) -> str:
         """Its addresses, without user, password or token."""
-        return ", ".join(re.sub(r"//[^@/]*@", "//", each) for each in self.servers)
+        return ", ".join(re.sub("//.*@", "//", each) for each in self.servers)
 
     @property
     def source(self) -> str:
@@ -165,6 +165,7 @@ def _user(url: str) -> tuple[str | None, str | None]:
     try:
         parts = urlsplit(url)
         fits = parts.scheme in ("nats", "tls") and parts.hostname and parts.port != 0 and not parts.path.strip("/")
+        fits = fits and "@" not in parts.query + parts.fragment  # a password with ? or #: what is before is no host
     except (ValueError, TypeError, AttributeError):
         fits = False
     _require(fits, "url: write 'nats://user:password@host:4222', or tls:// in place of nats://")

@@ -106,6 +106,8 @@ class RabbitMQConnection:
         self._lost: str | None = None
         self._opening = asyncio.Lock()
         self._sender: Any = None
+        self._sending: set[str] = set()
+        """The ids of messages that the sending channel has, of all calls that send."""
         self._reader: Any = None
         self._starting: asyncio.Task[None] | None = None
         self._delivered: deque[Any] = deque()
@@ -137,7 +139,7 @@ class RabbitMQConnection:
     async def _send(self, messages: Sequence[WireMessage], results: dict[int, SendResult]) -> None:
         groups: list[dict[int, dict[str, Any]]] = [{}]
         alone: dict[int, dict[str, Any]] = {}
-        ids: set[str] = set()
+        own: set[str] = set()
         in_flight = 0
         for number, message in enumerate(messages):
             try:
@@ -151,10 +153,17 @@ class RabbitMQConnection:
                 groups.append({})
                 in_flight = len(message.body)
             # The client finds what the broker returns by its id: of two with the same, one would look confirmed.
-            (alone if message.id in ids else groups[-1])[number] = written
-            ids.add(message.id)
-        for group in groups:
-            await self._send_together(group, results)
+            if message.id in self._sending:
+                alone[number] = written
+            else:
+                groups[-1][number] = written
+                self._sending.add(message.id)
+                own.add(message.id)
+        try:
+            for group in groups:
+                await self._send_together(group, results)
+        finally:
+            self._sending -= own
         await self._send_alone(alone, results)
 
     async def _send_together(self, messages: Mapping[int, dict[str, Any]], results: dict[int, SendResult]) -> None:

@@ -21,6 +21,7 @@ _PERSISTENT = 2
 _LONGEST_SHORT = 255
 """Bytes of a property."""
 _LONGEST_HEADER_NAME = 128
+"""Bytes."""
 _PROPERTIES_ROOM = 1024
 """Bytes for what shares a frame with the headers."""
 _COUNTED = ("x-delivery-count", "x-acquired-count", "x-death", "x-first-death-", "x-last-death-")
@@ -29,15 +30,16 @@ _COUNTED = ("x-delivery-count", "x-acquired-count", "x-death", "x-first-death-",
 
 def written_message(message: WireMessage, broker: RabbitMQ, frame_max: int) -> dict[str, Any]:
     """Return a message as the client publishes it. Raises ValueError for what AMQP cannot carry."""
-    size = sum(len(name) + len(value.encode()) + 6 for name, value in message.headers.items())
+    names = [len(name.encode()) for name in message.headers]
+    size = sum(names) + sum(len(value.encode()) + 6 for value in message.headers.values())
     room = (frame_max or size + _PROPERTIES_ROOM) - _PROPERTIES_ROOM
     if len(message.body) > broker.largest:
         over = f"its {len(message.body):,} bytes exceed the limit of {broker.largest:,}"
         raise ValueError(f"{over}: store it elsewhere and send a reference, or raise largest=")
     if size > room:  # the broker would close the connection, and so decide about every other
         raise ValueError(f"its headers have {size:,} bytes, and RabbitMQ takes {room:,}")
-    if any(len(name) > _LONGEST_HEADER_NAME for name in message.headers):  # the client would cut the name
-        raise ValueError(f"the name of a header has more than {_LONGEST_HEADER_NAME} characters")
+    if any(each > _LONGEST_HEADER_NAME for each in names):  # the client would cut the name
+        raise ValueError(f"the name of a header has more than {_LONGEST_HEADER_NAME} bytes")
     correlation = message.correlation_id
     if correlation is not None and len(correlation.encode()) > _LONGEST_SHORT:
         correlation = None  # the property has no room for it: it is in the headers or the body

@@ -65,7 +65,7 @@ async def connect(broker: RedisStreams, where: str) -> RedisConnection:
         options: dict[str, Any] = {**parse_url(broker.url), **fixed}
         kind = options.pop("connection_class", Connection)
         made = [_Channel(kind(**options), hiredis.pack_command, where) for _ in range(2 if broker.streams else 1)]
-    except (TypeError, ValueError, exceptions.RedisError) as error:
+    except Exception as error:  # noqa: BLE001 - the client has no one kind for what it refuses
         unknown = re.search("unexpected keyword argument ('.*')", text_of(error))
         told = text_of(error) if unknown is None else f"there is no parameter {unknown[1]}"
         raise BadOption(f"url of {where}: {told}: correct or remove it") from None
@@ -105,6 +105,9 @@ class _Channel:
             raise BrokerUnavailable(f"{self.where}: no response within {_REPLY_WITHIN:g} s") from None
         except self._errors.RedisError as error:
             raise BrokerUnavailable(self.told(error)) from error
+        except Exception as error:  # noqa: BLE001 - of a parameter; its text may have a piece of the password
+            why = f"{type(error).__name__}: correct or remove the parameters of url"
+            raise BrokerUnavailable(f"{self.where}: {why}") from None
         # PING fails while it loads, or without a password. A user who may not ask these is not refused.
         _, role, command = await self.ask([("PING",), ("ROLE",), ("COMMAND", "INFO", "XAUTOCLAIM")])
         if isinstance(role, list) and role[0] == b"slave":

@@ -104,7 +104,11 @@ def _cloudevents(message: Outbound, app: str, prefix: str) -> dict[str, str]:
 def _structured(message: Outbound, app: str, own: Mapping[str, str]) -> bytes:
     # Extension attributes are lower-case letters and digits: other names stay out, as the specification has no place
     # for them.
-    extensions = {name: value for name, value in own.items() if name.isalnum() and name.islower() and name.isascii()}
+    extensions = {
+        name: value
+        for name, value in own.items()
+        if name.isalnum() and name.islower() and name.isascii() and name not in _DATA
+    }
     event: dict[str, Any] = {**extensions, **_attributes(message, app), "datacontenttype": message.content_type}
     if is_json(message.content_type) and _is_document(message.payload):
         event["data"] = msgspec.Raw(message.payload)

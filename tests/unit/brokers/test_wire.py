@@ -237,3 +237,11 @@ def test_a_structured_event_with_text_as_data_is_that_text() -> None:
 def test_a_header_that_is_no_text_is_named() -> None:
     with pytest.raises(BadWire, match="its header 'name' is no UTF-8 text"):
         read(received(name=b"\xff"))
+
+
+def test_a_structured_event_has_either_data_or_data_base64() -> None:
+    binary = PLACED._replace(payload=b"\xff", content_type="image/png", headers={"data": "x"})
+
+    event = json.loads(write(binary, "shop", "structured", "ce-").body)
+
+    assert (event["data_base64"], "data" in event) == ("/w==", False)
