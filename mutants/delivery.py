@@ -295,4 +295,12 @@ MUTANTS: list[Mutant] = [
         becomes="            pass\n",
         caught_by="tests/runtime/test_shared_slots.py::test_batches_that_have_all_slots_do_not_linger",
     ),
+    Mutant(
+        "a claim that ends with the commit of its own transaction counts as lost",
+        file="app/transaction/consumers.py",
+        was="        _judge(run, judged=True)\n",
+        becomes="        pass\n",
+        caught_by="tests/integration/transactional/test_ends.py"
+        "::test_a_claim_that_ends_with_its_own_commit_is_not_lost",
+    ),
 ]

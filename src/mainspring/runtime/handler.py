@@ -79,8 +79,9 @@ class Run:
     once, at ``stopped_at``. In a transactional consumer ``tx`` is the handle of its transaction, open since
     ``tx_since``; ``posted`` is whether it has published in it, and ``settled`` the verdict committed with it.
     ``progress`` is the handler's last report, ``reported`` the one the keeper has stored, ``on_progress`` a callback
-    for each. ``ran`` is whether the handler was called, ``judged`` whether its verdict is on its way, ``owner`` its
-    claim's holder. ``unawaited`` are calls of its context that have not begun, None if there were no calls.
+    for each. ``ran`` is whether the handler was called, ``judged`` whether its verdict is on its way, or is
+    being committed, ``owner`` its claim's holder. ``unawaited`` are calls of its context that have not begun, None if
+    there were no calls.
     """
 
     __slots__ = (

@@ -9,6 +9,7 @@ import pytest
 
 from mainspring import Context, Middleware, events
 from mainspring.app.consume.middleware import Next
+from mainspring.storage.sqlite.lender import Loan
 from tests.integration.transactional.acting import consume, heard_by, nothing, until
 from tests.integration.transactional.conftest import Place
 from tests.integration.transactional.ways import WAYS, Way
@@ -38,6 +39,31 @@ async def test_what_fails_after_the_commit_undoes_nothing(
     assert place.effects() == [1]
     assert place.rows("SELECT count(*) FROM {}run")[0][0] == 0
     assert any("was committed, but an error followed the commit: too late" in each.message for each in caplog.records)
+
+
+@pytest.mark.parametrize("way", [each for each in BOTH if each.name == "True, SQLite"], ids=repr)
+async def test_a_claim_that_ends_with_its_own_commit_is_not_lost(
+    way: Way, given: Any, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, completed = place.app(way), list[str]()
+    heard = heard_by(app)
+    consume(app, way, given)
+    app.on(events.Completed, lambda event: completed.append(event.group))
+    end = Loan.end
+
+    async def told_before_it_knows(loan: Loan, how: Any) -> None:
+        await end(loan, how)
+        for run in worker._in_hand.runs():  # as the keeper does, which finds no claim any more
+            worker._lost(run.delivery.claim)
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(Loan, "end", told_before_it_knows)
+    async with app.worker() as worker:
+        await app.publish("deposit", 1)
+        await until(lambda: heard == [1])
+        await until(lambda: "deposit" in completed)
+
+    assert place.effects() == [1]
 
 
 class RunsOut(Middleware):

@@ -145,10 +145,20 @@ def _closing(run: Run) -> Iterator[_Failing]:
     failing = _Failing()
     try:
         yield failing
+    except BaseException:
+        _judge(run, judged=False)
+        raise
     finally:
         run.lend(None, None)
     if failing.raised is not None:
+        _judge(run, judged=False)
         raise failing.raised
+
+
+def _judge(run: Run, *, judged: bool) -> None:
+    """Note whether only its own commit can end its claim: then a keeper that finds none has not lost it."""
+    for each in _parts(run):
+        each.judged = judged
 
 
 @contextmanager
@@ -180,6 +190,7 @@ def _settling(run: Run) -> Iterator[None]:
 
 def _refuse_lost(run: Run, *, ours: bool) -> None:
     if ours:
+        _judge(run, judged=True)
         return
     if isinstance(run, Batch):
         raise BatchRolledBack("a claim in the batch was lost: its transaction is undone")
