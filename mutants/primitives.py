@@ -307,8 +307,8 @@ HANDLERS: list[Mutant] = [
     Mutant(
         "a handler's effects are committed although its claim is lost",
         file="app/transaction/consumers.py",
-        was="    if ours:\n        return",
-        becomes="    if ours is not None:\n        return",
+        was="    if ours:\n",
+        becomes="    if ours is not None:\n",
         caught_by=f"{_TRANSACTIONAL}/test_together.py::test_who_has_lost_its_claim_is_undone",
     ),
     Mutant(
