@@ -27,6 +27,8 @@ _client_log = logging.getLogger("aiormq")
 if _client_log.level == logging.NOTSET:  # the link logs what is lost, once; the client each attempt, with tracebacks
     _client_log.setLevel(logging.CRITICAL)
 
+_AT_ONCE = 100
+"""How many messages of a batch wait for their confirms at once: a task for each costs more than it gains."""
 _ANSWER_WITHIN = 10.0
 _CLOSE_WITHIN = 4.0
 _HEARTBEAT = 15
@@ -174,19 +176,22 @@ class RabbitMQConnection:
                 self._sender = await self._client.channel(on_return_raises=True)
         channel = self._sender
 
-        async def publish(number: int, written: dict[str, Any]) -> None:
-            try:
-                await channel.basic_publish(**written)
-                results[number] = SENT
-            except Exception as error:  # noqa: BLE001 - judged by its kind
-                if channel.is_closed and not self.closed:
-                    left[number] = written
-                else:
-                    results[number] = _judged(error)
+        waiting = iter(messages.items())
+
+        async def publish() -> None:
+            for number, written in waiting:
+                try:
+                    await channel.basic_publish(**written)
+                    results[number] = SENT
+                except Exception as error:  # noqa: BLE001 - judged by its kind
+                    if channel.is_closed and not self.closed:
+                        left[number] = written
+                    else:
+                        results[number] = _judged(error)
 
         async with asyncio.TaskGroup() as group:
-            for number, written in messages.items():
-                group.create_task(publish(number, written))
+            for _ in range(min(len(messages), _AT_ONCE)):
+                group.create_task(publish())
         await self._send_alone(left, results)
 
     async def _send_alone(self, messages: Mapping[int, dict[str, Any]], results: dict[int, SendResult]) -> None:

@@ -30,8 +30,8 @@ _COUNTED = ("x-delivery-count", "x-acquired-count", "x-death", "x-first-death-",
 
 def written_message(message: WireMessage, broker: RabbitMQ, frame_max: int) -> dict[str, Any]:
     """Return a message as the client publishes it. Raises ValueError for what AMQP cannot carry."""
-    names = [len(name.encode()) for name in message.headers]
-    size = sum(names) + sum(len(value.encode()) + 6 for value in message.headers.values())
+    names = [_size(name) for name in message.headers]
+    size = sum(names) + sum(map(_size, message.headers.values())) + 6 * len(names)
     room = (frame_max or size + _PROPERTIES_ROOM) - _PROPERTIES_ROOM
     if len(message.body) > broker.largest:
         over = f"its {len(message.body):,} bytes exceed the limit of {broker.largest:,}"
@@ -58,6 +58,10 @@ def written_message(message: WireMessage, broker: RabbitMQ, frame_max: int) -> d
         "mandatory": True,
         "wait": False,
     }
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def read_message(message: Any, queue: str) -> Received:

@@ -74,8 +74,8 @@ def write(message: Outbound, app: str, how: WireFormat, prefix: str) -> WireMess
         body, content_type = _structured(message, app, own), STRUCTURED
         headers = {name: own[name] for name in _TRACE if name in own}
     else:
-        writer = _WRITERS[how]
-        headers = {**own, **writer(message, app, prefix)}
+        written = _WRITERS[how](message, app, prefix)
+        headers = {**own, **written} if own else written
     return WireMessage(str(message.id), message.topic, body, content_type, headers, message.key, correlation)
 
 
@@ -85,7 +85,7 @@ def _attributes(message: Outbound, app: str) -> dict[str, str]:
         "id": str(message.id),
         "source": app,
         "type": message.topic,
-        "time": message.published_at.isoformat().replace("+00:00", "Z"),
+        "time": _time(message.published_at),
     }
     if message.key is not None:
         found["subject"] = message.key
@@ -94,6 +94,11 @@ def _attributes(message: Outbound, app: str) -> dict[str, str]:
     if message.causation_id is not None:
         found["causationid"] = str(message.causation_id)
     return found
+
+
+@lru_cache(maxsize=256)  # messages that are published together have one
+def _time(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")
 
 
 def _cloudevents(message: Outbound, app: str, prefix: str) -> dict[str, str]:
