@@ -13,6 +13,7 @@ from mutants import (
     people,
     primitives,
     robustness,
+    roles,
     schedule_runs,
     schedules,
 )
@@ -28,6 +29,7 @@ MUTANTS: list[Mutant] = [
     *robustness.MUTANTS,
     *people.MUTANTS,
     *health.MUTANTS,
+    *roles.MUTANTS,
     *first_steps.MUTANTS,
     *brokers.MUTANTS,
     *broker_views.MUTANTS,

@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 from mainspring.app.config import Options
 from mainspring.app.options import closest
 from mainspring.model.errors import BadOption, StorageUnavailable
+from mainspring.model.roles import ROLES, Role
 from mainspring.storage.contract import Storage
 from mainspring.storage.operation import Clocked, Gateway
 from mainspring.timing.clock import Clock
@@ -223,6 +224,16 @@ def ddl(engine: Literal["sqlite", "postgresql"], tables: str) -> str:
     from mainspring.storage.postgres import PostgresStorage
 
     return PostgresStorage.ddl(tables)
+
+
+def grants(tables: str, role: Role, to: str, owner: str | None = None) -> str:
+    """Return the statements that make ``to`` a role of this kind on PostgreSQL. Connects to nothing."""
+    from mainspring.storage.postgres.dialect import Names
+    from mainspring.storage.postgres.roles import grants
+
+    if role not in ROLES:
+        raise BadOption(f"role={role!r} is not one of {', '.join(ROLES)}.{closest(str(role), ROLES)}")
+    return "\n".join((*grants(Names(tables), role, to, owner), ""))
 
 
 def statements(engine: Literal["sqlite", "postgresql"], tables: str) -> dict[str, dict[str, str]]:

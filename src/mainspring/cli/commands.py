@@ -88,6 +88,7 @@ def _commands() -> App:
         database.declare,
         database.migrate,
         database.sql,
+        database.grants,
         doctor.health,
         doctor.doctor,
         top.top,

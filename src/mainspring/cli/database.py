@@ -1,4 +1,4 @@
-"""``mainspring migrate``, ``sql``, ``declare`` and ``prune``: the tables, and what is kept in them."""
+"""``mainspring migrate``, ``sql``, ``grants``, ``declare`` and ``prune``: the tables, and what is kept in them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from mainspring.app import storages
 from mainspring.app.config import FOREVER, KINDS, write_age
 from mainspring.app.names import check_namespace, check_schema, tables
-from mainspring.app.observe.doctor import code_of
+from mainspring.app.observe.doctor import address_of, code_of
 from mainspring.app.options import closest, length
 from mainspring.app.storages import read_url
 from mainspring.cli.errors import Refused
@@ -22,6 +22,7 @@ from mainspring.cli.output import Column, Columns, many, print_json, print_line,
 from mainspring.cli.target import UNNAMED, Json, OfApp, Spec, Target, application, operator
 from mainspring.model.measures import SPANS
 from mainspring.model.retention import Pruned, Retention
+from mainspring.model.roles import Role
 from mainspring.model.views import Declaration
 
 _DECLARED: Columns[Declaration] = (
@@ -94,6 +95,37 @@ def sql(
         raise Refused(f"ROOM selects statements: mainspring sql --statements {room}")
     else:
         sys.stdout.write(storages.ddl(engine, named))
+
+
+def grants(
+    to: Annotated[str, Parameter(name="ROLE_NAME")],
+    /,
+    *,
+    role: Annotated[Role, Parameter(show_default=False)],
+    owner: Annotated[str | None, Parameter(metavar="ROLE_NAME")] = None,
+    target: Target = UNNAMED,
+) -> None:
+    """Print the SQL that gives a role of PostgreSQL the rights it needs, to review and run by psql. Needs no database.
+
+    Parameters
+    ----------
+    to
+        The role, as the server knows it. It is not created.
+    role
+        What it may do: publish; work, which is to run workers; read; operate; or migrate, which is to own the tables.
+    owner
+        The role that migrates, if another one runs these statements.
+    """
+    if target.spec is not None:
+        app = target.find()
+        named, engine = app.options.tables, address_of(app).engine
+    else:
+        schema = check_schema(target.schema or "mainspring")
+        named = tables(schema, None if target.namespace is None else check_namespace(target.namespace))
+        engine = "postgresql" if target.url is None else read_url(target.url).engine
+    if engine != "postgresql":
+        raise Refused(f"grants are for PostgreSQL: {engine} has no roles")
+    sys.stdout.write(storages.grants(named, role, to, owner))
 
 
 def _statements(rooms: Mapping[str, Mapping[str, str]], room: str | None) -> str:

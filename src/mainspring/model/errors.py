@@ -207,11 +207,23 @@ class StorageUnavailable(StorageError):
 
 
 class NotGranted(StorageError):
-    """The database is reachable, but the role lacks a right."""
+    """The database is reachable, but the role lacks a right. The fields are None where they are not known."""
 
-    def __init__(self, text: str, advice: str | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        advice: str | None = None,
+        *,
+        role: str | None = None,
+        object: str | None = None,
+        operation: str | None = None,
+    ) -> None:
+        self.role = role
+        self.object = object
+        self.operation = operation
+        during = "" if operation is None else f" in {operation}"
         doctor = "run `mainspring doctor` as this role, it prints the GRANT that is missing"
-        super().__init__(f"{text}: {advice or doctor}")
+        super().__init__(f"{text}{during}: {advice or doctor}")
 
 
 MIGRATE = "mainspring migrate --app MODULE:APP"

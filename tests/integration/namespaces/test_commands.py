@@ -72,6 +72,7 @@ OTHERS = {
     "declare",
     "demo",
     "fanout run",
+    "grants",
     "init",
     "sql",
     "top",

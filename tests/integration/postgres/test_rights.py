@@ -1,8 +1,7 @@
-"""A role with the documented rights can do all that an app does; one that lacks some is told which."""
+"""A role that may work and operate can do all that an app does; one that lacks some is told which."""
 
-import re
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -11,40 +10,31 @@ import pytest
 
 from mainspring import NO_RETRY, Context, Mainspring, Slice, errors, every
 from mainspring.app.observe.doctor import of_app
+from mainspring.model.roles import Lacking
 from mainspring.storage.postgres import PostgresStorage
 from tests.integration.app.shop import eventually
+from tests.integration.postgres.grants import execute, grant, login
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "run-in-production.md"
-Grant = Callable[[str], None]
+Run = Callable[[str], None]
 
 
 @pytest.fixture
-async def role(postgres_url: str, postgres_schema: str) -> AsyncIterator[str]:
+def role(postgres_url: str, postgres_schema: str) -> Iterator[str]:
     """A role that may log in, and nothing else."""
-    name = f"role_{postgres_schema}"
-    with psycopg.connect(postgres_url, autocommit=True) as client:
-        client.execute(f"CREATE ROLE {name} LOGIN".encode())
-        storage = PostgresStorage(postgres_url, schema=postgres_schema)
-        await storage.schema.migrate()
-        await storage.close()
+    with login(postgres_url, name := f"role_{postgres_schema}"):
         yield name
-        client.execute(f"DROP OWNED BY {name}; DROP ROLE {name}".encode())
 
 
 @pytest.fixture
-def grant(postgres_url: str) -> Grant:
-    def run(sql: str) -> None:
-        with psycopg.connect(postgres_url, autocommit=True) as client:
-            client.execute(sql.encode())
-
-    return run
+def run(postgres_url: str) -> Run:
+    return partial(execute, postgres_url)
 
 
 @pytest.fixture
-def documented(grant: Grant, role: str, postgres_schema: str) -> str:
-    """The role, once the very block of the page was run for it."""
-    (block,) = re.findall(r"```sql\n(GRANT USAGE ON SCHEMA mainspring .*?)```", PAGE.read_text(), re.DOTALL)
-    grant(block.replace("SCHEMA mainspring", f"SCHEMA {postgres_schema}").replace("shop_app", role))
+def granted(role: str, postgres_url: str, postgres_schema: str) -> str:
+    """The role, once it may work and operate."""
+    grant(postgres_url, postgres_schema, "work", role)
+    grant(postgres_url, postgres_schema, "operate", role)
     return role
 
 
@@ -53,9 +43,9 @@ def made(postgres_url: str, role: str, schema: str) -> Mainspring:
 
 
 async def test_the_documented_rights_are_enough_for_everything(  # noqa: PLR0915 - it is everything
-    documented: str, postgres_url: str, postgres_schema: str
+    granted: str, postgres_url: str, postgres_schema: str
 ) -> None:
-    app = made(postgres_url, documented, postgres_schema)
+    app = made(postgres_url, granted, postgres_schema)
     ran: list[str] = []
 
     @app.consumer("orders.*", keep="all")
@@ -109,7 +99,7 @@ async def test_the_documented_rights_are_enough_for_everything(  # noqa: PLR0915
         await eventually(all_ran)
         lease = await app.leases.acquire("import", "30s")
         assert lease is not None
-        client = await asyncpg.connect(postgres_url.replace("postgres@", f"{documented}@"))
+        client = await asyncpg.connect(postgres_url.replace("postgres@", f"{granted}@"))
         async with client.transaction():
             await lease.confirm(tx=client)
             await app.publish("orders.placed", 9, tx=client)
@@ -159,10 +149,10 @@ async def test_the_documented_rights_are_enough_for_everything(  # noqa: PLR0915
     assert "mainspring_database_up 1.0" in metrics
     assert "mainspring_deliveries{" in metrics
     assert [check for check in health.checks if check.status == "unhealthy" or check.name == "rights"] == []
-    assert await lacking(postgres_url, documented, postgres_schema) == []
+    assert not any((await lacking(postgres_url, granted, postgres_schema)).values())
 
 
-async def lacking(postgres_url: str, role: str, schema: str) -> list[str]:
+async def lacking(postgres_url: str, role: str, schema: str) -> Lacking:
     storage = PostgresStorage(postgres_url.replace("postgres@", f"{role}@"), schema=schema)
     try:
         return await storage.schema.lacking()
@@ -170,52 +160,71 @@ async def lacking(postgres_url: str, role: str, schema: str) -> list[str]:
         await storage.close()
 
 
-async def test_later_migrations_are_covered_too(
-    documented: str, grant: Grant, postgres_url: str, postgres_schema: str
+async def test_tables_and_sequences_that_another_creates_are_covered_too(
+    granted: str, run: Run, postgres_url: str, postgres_schema: str
 ) -> None:
-    grant(f"CREATE TABLE {postgres_schema}.later (n integer); CREATE SEQUENCE {postgres_schema}.numbers")
+    schema = postgres_schema
+    run(f"CREATE TABLE {schema}.later (n integer); CREATE SEQUENCE {schema}.numbers")
 
-    assert await lacking(postgres_url, documented, postgres_schema) == []
+    with psycopg.connect(postgres_url.replace("postgres@", f"{granted}@")) as client:
+        client.execute(f"INSERT INTO {schema}.later SELECT nextval('{schema}.numbers')".encode())
 
 
 async def test_what_is_missing_is_told_as_what_grants_it(
-    documented: str, grant: Grant, postgres_url: str, postgres_schema: str
+    granted: str, run: Run, postgres_url: str, postgres_schema: str
 ) -> None:
     schema = postgres_schema
-    grant(f"REVOKE USAGE ON SEQUENCE {schema}.lease_epoch FROM {documented}")
-    grant(f"REVOKE DELETE, UPDATE ON {schema}.dead FROM {documented}")
-    grant(f"REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC, {documented}")
+    run(f"REVOKE USAGE ON SEQUENCE {schema}.lease_epoch FROM {granted}")
+    run(f"REVOKE DELETE, UPDATE ON {schema}.dead FROM {granted}")
+    run(f"REVOKE INSERT ON {schema}.message FROM {granted}")
+    run(f"REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC, {granted}")
 
-    told = await lacking(postgres_url, documented, schema)
+    told = await lacking(postgres_url, granted, schema)
 
-    assert f"GRANT USAGE ON SEQUENCE {schema}.lease_epoch TO {documented};" in told
-    assert f"GRANT UPDATE, DELETE ON {schema}.dead TO {documented};" in told
-    functions = {
-        match[1] for each in told if (match := re.match(rf"GRANT EXECUTE ON FUNCTION {schema}\.(\w+)\(", each))
+    message = f'GRANT INSERT ON "{schema}".message TO "{granted}";'
+    functions = f'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "{schema}" TO "{granted}";'
+    assert told == {
+        "publish": [message, functions],
+        "work": [
+            f'GRANT UPDATE, DELETE ON "{schema}".dead TO "{granted}";',
+            message,
+            f'GRANT USAGE ON SEQUENCE "{schema}".lease_epoch TO "{granted}";',
+            functions,
+        ],
+        "read": [functions],
+        "operate": [f'GRANT UPDATE (priority), DELETE ON "{schema}".dead TO "{granted}";', message, functions],
     }
-    assert functions == {
-        "publish_one", "ring", "inbox_admit", "likeness_enter", "likeness_prune", "next_lease_epoch", "searchable",
-    }  # fmt: skip
-    for each in told:
-        grant(each)
-    assert await lacking(postgres_url, documented, schema) == []
+    for each in told.values():
+        for statement in each:
+            run(statement)
+    assert not any((await lacking(postgres_url, granted, schema)).values())
 
 
-async def test_a_refusal_is_no_outage(documented: str, grant: Grant, postgres_url: str, postgres_schema: str) -> None:
-    grant(f"REVOKE USAGE ON SEQUENCE {postgres_schema}.lease_epoch FROM {documented}")
-    app = made(postgres_url, documented, postgres_schema)
-    missing = f"GRANT USAGE ON SEQUENCE {postgres_schema}.lease_epoch TO {documented};"
+async def test_a_refusal_is_no_outage(granted: str, run: Run, postgres_url: str, postgres_schema: str) -> None:
+    run(f"REVOKE USAGE ON SEQUENCE {postgres_schema}.lease_epoch FROM {granted}")
+    app = made(postgres_url, granted, postgres_schema)
+    missing = f'GRANT USAGE ON SEQUENCE "{postgres_schema}".lease_epoch TO "{granted}";'
 
-    async with app:
-        with pytest.raises(errors.NotGranted, match=r"permission denied for sequence lease_epoch .*mainspring doctor"):
+    @app.consumer("orders.placed")
+    async def ship(order: int) -> None: ...
+
+    async with app.worker():
+        with pytest.raises(errors.NotGranted) as caught:
             await app.leases.acquire("import", "30s")
         metrics, health = await app.metrics(), await app.health()
     findings = await of_app(app, None, "")
 
+    refused = caught.value
+    assert (refused.role, refused.object, refused.operation) == (granted, "sequence lease_epoch", "acquire")
+    assert "in acquire: run `mainspring doctor` as this role, it prints the GRANT that is missing" in str(refused)
+    assert f"`mainspring grants --role work {granted}` prints all of them" in str(refused)
     assert "mainspring_database_up 1.0" in metrics
     (rights,) = [each for each in health.checks if each.name == "rights"]
     assert (rights.status, rights.summary) == ("degraded", f"this role lacks {missing}")
-    assert [(each.grade, each.advice) for each in findings if each.about == "rights"] == [("error", missing)]
+    assert [(each.grade, each.summary, each.advice) for each in findings if each.about == "rights"] == [
+        ("ok", "this role may publish, read, operate", ""),
+        ("note", "this role cannot run workers", missing),
+    ]
 
 
 async def test_a_role_that_may_do_nothing_is_told_to_begin_with_the_schema(
@@ -223,9 +232,31 @@ async def test_a_role_that_may_do_nothing_is_told_to_begin_with_the_schema(
 ) -> None:
     async with made(postgres_url, role, postgres_schema) as app:
         health = await app.health()
+    findings = await of_app(app, None, "")
 
     (rights,) = [each for each in health.checks if each.name == "rights"]
     told: Any = rights.data["lacking"]
     assert rights.status == "unhealthy"
-    assert f"GRANT USAGE ON SCHEMA {postgres_schema} TO {role};" in told
-    assert f"GRANT SELECT ON {postgres_schema}.migration TO {role};" in told
+    assert told[0] == f'GRANT USAGE ON SCHEMA "{postgres_schema}" TO "{role}";'
+    assert f'GRANT SELECT ON "{postgres_schema}".migration TO "{role}";' in told
+    assert [each.advice for each in findings if (each.about, each.grade) == ("rights", "error")] == told
+
+
+async def test_a_process_that_only_publishes_is_healthy_without_the_rights_of_a_worker(
+    role: str, postgres_url: str, postgres_schema: str
+) -> None:
+    grant(postgres_url, postgres_schema, "publish", role)
+    async with made(postgres_url, role, postgres_schema) as app:
+        await app.publish("orders.placed", 1)
+        health, metrics = await app.health(), await app.metrics()
+    findings = await of_app(app, None, "")
+
+    (rights,) = [each for each in health.checks if each.name == "rights"]
+    assert health.status == "healthy"
+    assert rights.summary == "this role may publish; not read, for want of rights: deliveries, inbox, schedules"
+    assert "mainspring_database_up 1.0" in metrics
+    assert [each.summary for each in findings if each.about == "rights"] == [
+        "this role may publish",
+        "a role that may publish reads no more",
+    ]
+    assert [each for each in findings if each.grade == "error"] == []

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from mainspring.app.blocking import in_loop
+from mainspring.app.observe.rights import RightsCheck, lacks
 from mainspring.app.observe.schedule_checks import ScheduleChecks
 from mainspring.model.errors import (
     MainspringError,
@@ -64,6 +65,7 @@ class StorageChecks:
         self._schedules = schedules
         self._workers = workers
         self._found: list[Check] = []
+        self._rights = RightsCheck(works=bool(workers))
         self._roster: Roster | None = None
 
     async def run(self) -> list[Check]:
@@ -89,7 +91,7 @@ class StorageChecks:
         answered, data = f"answered in {milliseconds:.1f} ms", {"latency_ms": milliseconds}
         self._found.append(built_in("storage", "healthy", answered, data, seconds=time.monotonic() - begun))
         readings: dict[BuiltIn, Callable[[], Awaitable[list[Check]]]] = {
-            "rights": self._rights,
+            "rights": lambda: self._rights.run(self._storage.schema),
             "schema": self._schema,
             "deliveries": self._deliveries,
             "inbox": self._inbox,
@@ -98,6 +100,7 @@ class StorageChecks:
         }
         for name, reading in readings.items():
             await self._read(name, reading)
+        self._found += self._rights.unread()
 
     async def _read(self, name: BuiltIn, reading: Callable[[], Awaitable[list[Check]]]) -> None:
         """Add the checks of a reading. One that the database rejects is a result, and the others continue."""
@@ -107,9 +110,11 @@ class StorageChecks:
         except (StorageUnavailable, SchemaTooNew):
             raise
         except NotGranted as error:
+            if self._rights.is_beyond(name):
+                return
             lacking = [each for each in self._found if each.name == "rights"]
             self._found = [each for each in self._found if each.name != "rights"]
-            self._found.append(replace(lacking[0], status="unhealthy") if lacking else _lacking([str(error)]))
+            self._found.append(replace(lacking[0], status="unhealthy") if lacking else lacks([str(error)]))
             return
         except StorageError as error:
             damaged = any(each.name == "schema" for each in self._found)
@@ -121,10 +126,6 @@ class StorageChecks:
                 checks = []
         seconds = time.monotonic() - begun
         self._found += [replace(each, seconds=seconds) for each in checks]
-
-    async def _rights(self) -> list[Check]:
-        lacking = await self._storage.schema.lacking()
-        return [replace(_lacking(lacking), status="degraded")] if lacking else []
 
     async def _schema(self) -> list[Check]:
         await self._storage.schema.check()
@@ -168,11 +169,6 @@ class StorageChecks:
 def _patience() -> AbstractAsyncContextManager[object]:
     # Without a loop, as in a blocking test, a timeout is impossible.
     return asyncio.timeout(_PATIENCE) if in_loop() else nullcontext()
-
-
-def _lacking(lacking: Sequence[str]) -> Check:
-    more = f" and {len(lacking) - 1:,} more: see `mainspring doctor`" if len(lacking) > 1 else ""
-    return built_in("rights", "unhealthy", f"this role lacks {lacking[0]}{more}", {"lacking": list(lacking)})
 
 
 def _damaged(missing: Sequence[LostObject]) -> list[Check]:

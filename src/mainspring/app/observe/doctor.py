@@ -17,9 +17,11 @@ from mainspring.app.config import KEPT, NAMES, Options, unnamed, write_age, writ
 from mainspring.app.consume.consumer import Registration
 from mainspring.app.environment import Environment
 from mainspring.app.observe.broker_doctor import of_brokers
+from mainspring.app.observe.rights import of_rights
 from mainspring.app.schedule.recurring import Ignored
 from mainspring.app.storages import Address, caveat, mend_clock, open_storage
-from mainspring.model.errors import MIGRATE, BadOption, MainspringError, SchemaMissing, SchemaTooNew
+from mainspring.model.errors import MIGRATE, BadOption, MainspringError, NotGranted, SchemaMissing, SchemaTooNew
+from mainspring.model.roles import Lacking, held
 from mainspring.model.symptom import MEND, Grade, Symptom, Tolerances
 from mainspring.model.views import Declaration, Roster, Tally
 from mainspring.runtime.janitor import described_namesakes
@@ -74,7 +76,7 @@ def values(options: Options, app: Mainspring | None = None) -> list[Value]:
     found = [Value(name, _written(_value(options, name), name), options.sources[name]) for name in NAMES]
     if app is None:
         return found
-    address = _address(app)
+    address = address_of(app)
     shown = f"sqlite:///{address.shown}" if address.engine == "sqlite" else address.shown
     return [Value("url", shown, options.sources["url"]), *found]
 
@@ -121,7 +123,7 @@ def needs_of(extra: str, requirements: Sequence[str]) -> list[str]:
 def mended(app: Mainspring) -> Symptom:
     """Set back the clock of the app's file, if it is ahead."""
     try:
-        ahead = mend_clock(_address(app), app.options)
+        ahead = mend_clock(address_of(app), app.options)
     except MainspringError as error:
         return Symptom("mending", "error", str(error))
     done = f"was set back by {ahead.total_seconds():,.0f} s" if ahead else "is not ahead of this host's: unchanged"
@@ -134,11 +136,11 @@ async def of_app(app: Mainspring, spec: str | None, flags: str, clock: Clock | N
     ``spec`` is MODULE:APP if the app was imported, ``flags`` are the command-line flags for its database, ``clock`` is
     compared with the database's [this host's].
     """
-    address, code = _address(app), code_of(app)
+    address, code = address_of(app), code_of(app)
     findings = list(_of_idle_options(app.options, address))
     if spec is not None:
         findings += _of_registry(code, spec)
-    state = await _state(app.options, address, flags, findings, clock or SystemClock())
+    state = await _state(app, flags, findings, clock or SystemClock(), consumes=bool(code.consumers))
     if spec is not None and state is not None:
         findings += _of_groups(app, code, *state, spec, flags)
         findings += _of_name(app.options, code, state[0])
@@ -148,9 +150,10 @@ async def of_app(app: Mainspring, spec: str | None, flags: str, clock: Clock | N
 
 
 async def _state(
-    options: Options, address: Address, flags: str, findings: list[Symptom], clock: Clock
+    app: Mainspring, flags: str, findings: list[Symptom], clock: Clock, *, consumes: bool
 ) -> tuple[Roster, Tally] | None:
     """Check the database; return what is in it, if that can be read."""
+    address = address_of(app)
     if address.engine == "memory":
         findings.append(Symptom("database", "note", "memory:// is lost with the process: for tests only"))
         return None
@@ -159,8 +162,8 @@ async def _state(
     if address.engine == "sqlite" and (problem := _of_file(address)) is not None:
         findings.append(problem)
         return None
-    storage, _ = open_storage(address, options)  # not by the app's own connection, which would migrate
-    return await _of_database(storage, options, address, flags, findings, clock)
+    storage, _ = open_storage(address, app.options)  # not by the app's own connection, which would migrate
+    return await _of_database(storage, app, flags, findings, clock, consumes=consumes)
 
 
 def _of_name(options: Options, code: Code, roster: Roster) -> Iterator[Symptom]:
@@ -215,10 +218,11 @@ def _of_header(path: Path) -> Symptom | None:
 
 
 async def _of_database(
-    storage: Storage, options: Options, address: Address, flags: str, findings: list[Symptom], clock: Clock
+    storage: Storage, app: Mainspring, flags: str, findings: list[Symptom], clock: Clock, *, consumes: bool
 ) -> tuple[Roster, Tally] | None:
     """Return the declared groups, the workers and how much waits, if that can be read."""
-    about = "database"
+    options, address, about = app.options, address_of(app), "database"
+    rights: Lacking = {}
     try:
         async with asyncio.timeout(_PATIENCE):
             await storage.open()
@@ -228,9 +232,8 @@ async def _of_database(
             if address.engine == "postgresql":
                 findings.append(await _of_bell(storage))
             about = "schema"
-            findings += [
-                Symptom("rights", "error", "this role lacks a right", each) for each in await storage.schema.lacking()
-            ]
+            rights = await storage.schema.lacking()
+            findings += of_rights(rights, consumes=consumes)
             await storage.schema.check()
             number, missing = await storage.schema.version(), await storage.schema.missing()
             findings += [
@@ -253,6 +256,14 @@ async def _of_database(
     except BadOption as error:
         advice = f"it is set by {options.sources['url']}: correct it there"
         findings.append(Symptom(about, "error", str(error), advice))
+    except NotGranted as error:
+        may = ", ".join(held(rights))
+        advice = "run doctor as a role that may read for the rest"
+        findings.append(
+            Symptom("rights", "note", f"a role that may {may} reads no more", advice)
+            if may
+            else Symptom(about, "error", str(error))
+        )
     except MainspringError as error:
         advice = "is it running, and is that its address? May this host and this user connect?"
         findings.append(Symptom(about, "error", str(error), advice if about == "database" else ""))
@@ -312,7 +323,8 @@ def _of_groups(app: Mainspring, code: Code, roster: Roster, tally: Tally, spec: 
         yield Symptom("groups", "ok", "every consumer is declared" if not code.queues else "every group is declared")
 
 
-def _address(app: Mainspring) -> Address:
+def address_of(app: Mainspring) -> Address:
+    """Return where the database of an app is."""
     return app._address  # noqa: SLF001 - same package: no other module needs it, since it may hold a password
 
 

@@ -12,6 +12,7 @@ from mainspring.model.join import Recount
 from mainspring.model.measures import Sums
 from mainspring.model.message import Progress
 from mainspring.model.retention import Chore, Pruned, Rerouted, Retention
+from mainspring.model.roles import Lacking
 from mainspring.model.symptom import LostObject, Symptom, Tolerances
 from mainspring.model.views import Beat, Declaration, Orders, RunView
 from mainspring.model.worker import Declarer, DeclareResult
@@ -189,11 +190,8 @@ class Schema(Protocol):
         """Return what the applied migrations created, and is not there any more."""
         ...
 
-    async def lacking(self) -> list[str]:
-        """Return the rights that the role lacks for running an app, each as the statement that grants it.
-
-        Only PostgreSQL has roles.
-        """
+    async def lacking(self) -> Lacking:
+        """Return what the connected role lacks to be each of the roles; only PostgreSQL has any."""
         ...
 
     async def examine(self, tolerances: Tolerances, host: Callable[[], datetime]) -> list[Symptom]:

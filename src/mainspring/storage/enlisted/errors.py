@@ -17,6 +17,7 @@ ENGINES: Final = {"postgresql": "PostgreSQL", "sqlite": "SQLite", "memory": "mem
 _NO_TABLES = frozenset({"42P01", "3F000", "42883"})
 """Relation, schema or function: what ``mainspring migrate`` makes."""
 _FAILED = "25P02"
+_NOT_GRANTED = "42501"
 
 
 def other_database(what: str, engine: str) -> BadHandle:
@@ -100,11 +101,16 @@ def explained(error: BaseException, state: str | None, database: str | None) -> 
     """
     if state == _FAILED:
         return failed()
+    text = str(error).strip().partition("\n")[0]
+    if state == _NOT_GRANTED:
+        from mainspring.storage.postgres.errors import not_granted
+
+        where = f"the database {database or '(unknown)'!r} that tx= is connected to"
+        return not_granted(f"{where} says {text} ({state})", text)
     if state not in _NO_TABLES:
         return None
     from mainspring.storage.postgres.dialect import PACKAGE  # the app imports this module, whatever its database
 
-    text = str(error).strip().partition("\n")[0]
     return SchemaMissing(
         0,
         migrations(PACKAGE)[-1].number,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from mainspring.model.errors import BadOption, NotGranted, SchemaMissing, StorageError, StorageUnavailable
+from mainspring.model.roles import Role
 from mainspring.storage.migrations import migrations
+from mainspring.storage.operation import Lane
 from mainspring.storage.postgres.address import Address, has_bad_port, password_parts
 from mainspring.storage.postgres.dialect import PACKAGE
 from mainspring.storage.postgres.driver import Refusal
@@ -28,6 +31,16 @@ _CREDENTIALS = "28"
 _OF_CONNECTIONS = ("08", "28", "3D", "25006", "42501", "53", "57P")
 """Of the connection, or of the rights of its role."""
 _NOT_GRANTED = "42501"
+_DENIED = re.compile(r"permission denied for ((?:table|schema|sequence|function|view|database) .+)")
+_AUDIT = "table audit"
+_ROLES: dict[str, Role] = {
+    **dict.fromkeys(("publish", "publish_unique", "join", "pending", "cancel"), "publish"),
+    **dict.fromkeys(("declare", "beat", "deregister", "prune", "acquire", "admit"), "work"),
+    **dict.fromkeys(("claim", "limited", "settle"), "work"),
+    "read": "read",
+    "migrate": "migrate",
+}
+"""The role that an operation, or else its lane, belongs to, where that tells."""
 _NO_TABLES = frozenset({"42P01", "3F000"})
 _UNDEFINED = "42883"
 """A function that is not there, or an operator."""
@@ -39,11 +52,13 @@ def translated(
     error: BaseException,
     refusal: Refusal | None,
     secrets: tuple[str, ...],
+    operation: str | None = None,
+    lane: Lane | None = None,
     *,
     renews: bool = False,
     address: Address | None = None,
 ) -> StorageError:
-    """The error to raise instead of this one; ``refusal`` is what the driver takes it for.
+    """The error to raise instead of this one, in this operation; ``refusal`` is what the driver takes it for.
 
     ``renews`` says that the next connection may have other credentials, so that refused ones are no final answer.
     Errors of the connection and of rights name the ``address``.
@@ -56,8 +71,8 @@ def translated(
         named = at if refusal.state.startswith(_OF_CONNECTIONS) else ""
         text = f"PostgreSQL{named} says {_scrubbed(str(error), secrets)} ({refusal.state})"
         if refusal.state == _NOT_GRANTED:
-            return NotGranted(text, _advice(refusal.state, str(error), address))
-        advice = _advice(refusal.state, str(error), address)
+            return not_granted(text, said, address, operation, lane)
+        advice = _advice(refusal.state, address)
         text += "" if advice is None else f": {advice}"
         passes = _passes(refusal) or (renews and refusal.state.startswith(_CREDENTIALS))
         return StorageUnavailable(text) if passes else StorageError(text)
@@ -71,13 +86,28 @@ def translated(
     return StorageUnavailable(f"PostgreSQL{at} cannot be reached: {text}{ask}{hint}")
 
 
-def _advice(state: str, said: str, address: Address | None) -> str | None:
+def not_granted(
+    text: str, said: str, address: Address | None = None, operation: str | None = None, lane: str | None = None
+) -> NotGranted:
+    """Return the error for what the server ``said``: it names the object, and the statements that grant the right."""
+    found = _DENIED.search(said)
+    wanted = None if found is None else found[1]
+    to = None if address is None else address.role
+    if address is not None and "for database" in said and operation != "migrate":
+        advice = f'run GRANT CONNECT ON DATABASE "{address.database}" TO "{address.role}"; as its owner'
+    else:
+        role = _ROLES.get(operation or "") or _ROLES.get(lane or "")
+        if wanted == _AUDIT and role != "read":
+            role = "operate"
+        every = f"`mainspring grants --role {role or 'ROLE'} {to or 'ROLE_NAME'}` prints all of them"
+        advice = f"run `mainspring doctor` as this role, it prints the GRANT that is missing; {every}"
+    return NotGranted(text, advice, role=to, object=wanted, operation=operation)
+
+
+def _advice(state: str, address: Address | None) -> str | None:
     """Return what to change, where that is known."""
     if address is None:
         return None
-    if state == _NOT_GRANTED:
-        granted = f'run GRANT CONNECT ON DATABASE "{address.database}" TO "{address.role}"; as its owner'
-        return granted if "for database" in said else None
     return {
         "28P01": "correct the role or its password in the URL",
         "28000": "correct the role in the URL, or admit it in the server's pg_hba.conf",

@@ -219,6 +219,12 @@ class Lines:
         await asyncio.gather(*(line.close() for line in self._all))
 
 
+def _operation(script: Script[Any]) -> str | None:
+    """Return the name of the operation that a script is, as people call it."""
+    name: str | None = getattr(script, "__name__", None)
+    return None if name is None else name.lstrip("_")
+
+
 class PostgresGateway:
     """``Gateway`` for PostgreSQL. Every wait has a deadline, and every error leaves as one of ours.
 
@@ -259,7 +265,7 @@ class PostgresGateway:
             async with asyncio.timeout(self._patience), self._lanes[lane].line() as line:
                 return await line.run(script)
         except self._expected as error:
-            raise self.translated(error) from self._cause(error)
+            raise self.translated(error, _operation(script), lane) from self._cause(error)
 
     async def dial(self, settings: dict[str, str], *, unhurried: bool = False) -> Connection:
         """Open a connection with these settings, unless a pooler rejects them. Raises what the driver raises."""
@@ -282,13 +288,13 @@ class PostgresGateway:
         """Return the server's error; None if it is not the server's."""
         return self._driver.refusal(error)
 
-    def translated(self, error: BaseException) -> Exception:
-        """The error to raise instead of the driver's."""
+    def translated(self, error: BaseException, operation: str | None = None, lane: Lane | None = None) -> Exception:
+        """The error to raise instead of the driver's, in this operation on this lane."""
         refusal = self._driver.refusal(error)
         if errors.is_pooled(refusal):
             self._go_pooled()
-        source = self._source
-        return errors.translated(error, refusal, source.secrets, renews=source.renews, address=source.address)
+        source, where = self._source, (operation, lane)
+        return errors.translated(error, refusal, source.secrets, *where, renews=source.renews, address=source.address)
 
     def _cause(self, error: BaseException) -> BaseException | None:
         # A cause is printed along with its effect: none where it names what must not be named.

@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from mainspring.model.errors import SchemaDamaged, SchemaMissing, StorageError, StorageUnavailable
+from mainspring.model.roles import Lacking, Role, held
 from mainspring.model.symptom import LostObject, Symptom, Tolerances
 from mainspring.storage import migrations as steps
 from mainspring.storage.migrations import UNKNOWN_STATE, Applied, Migration, Objects, migrations
@@ -21,6 +22,7 @@ from mainspring.storage.operation import Gateway
 from mainspring.storage.portable.statements import statements
 from mainspring.storage.postgres.dialect import PACKAGE, Names
 from mainspring.storage.postgres.inspection import examine
+from mainspring.storage.postgres.roles import lacking
 from mainspring.storage.script import Row, Script, Statement, run_async
 
 if TYPE_CHECKING:
@@ -66,11 +68,6 @@ def _step(step: Migration, names: Names) -> str:
     )
 
 
-def lacking(names: Names) -> Script[list[str]]:
-    rows = yield names("rights_lacking", names.schema, list(_called()))
-    return [f"GRANT {right} ON {what} TO {role};" for right, what, role in rows]
-
-
 def _is_needed(lost: LostObject) -> bool:
     return not lost.statements or lost.name.rpartition(".")[2] in _called()
 
@@ -100,11 +97,12 @@ async def migrate(gateway: PostgresGateway, names: Names) -> list[str]:
                 # The last statement keeps its snapshot while the transaction is open: an index would wait for that.
                 await guard.execute("SELECT")
                 applying = _Applying(gateway, names, await _dialled(gateway, opened))
+                await applying.remember_roles()
                 await applying.restore(lost)
                 await applying.apply(missing)
             return [*map(str, lost), *(step.name for step in missing)]
     except gateway.errors as error:
-        raise gateway.translated(error) from None
+        raise gateway.translated(error, "migrate") from None
     finally:
         for connection in opened:
             await connection.hang_up()
@@ -145,6 +143,21 @@ class _Applying:
         self._gateway = gateway
         self._names = names
         self._connection = connection
+        self._roles: list[tuple[str, list[Role]]] = []
+
+    async def remember_roles(self) -> None:
+        """Note which roles hold all rights of their kind: what is created is granted to them too (invariant 34)."""
+        grantees = await self._connection.fetch(self._names.sql("rights_grantees"), self._names.schema)
+        self._roles = [(name, held(await self._lacking(name))) for (name,) in grantees]
+
+    async def _lacking(self, grantee: str) -> Lacking:
+        return await run_async(_Asked(self._connection), lacking(self._names, grantee))
+
+    async def _keep_roles(self) -> None:
+        for grantee, roles in self._roles:
+            missing = await self._lacking(grantee) if roles else {}
+            for statement in dict.fromkeys(each for role in roles for each in missing[role]):
+                await self._connection.execute(statement)
 
     async def restore(self, lost: list[LostObject]) -> None:
         """Create functions and views again, as the applied migrations left them."""
@@ -155,6 +168,7 @@ class _Applying:
         for each in lost:
             for statement in each.statements:
                 await self._connection.execute(statement)
+        await self._keep_roles()
 
     async def apply(self, missing: list[Migration]) -> None:
         if missing and missing[0].number == 1:
@@ -179,6 +193,7 @@ class _Applying:
     async def _step(self, step: Migration) -> None:
         if not step.concurrent:
             await self._connection.execute(step.sql(self._names.quoted))
+            await self._keep_roles()
         await self._record(step)
 
     async def _record(self, step: Migration) -> None:
@@ -272,7 +287,7 @@ class EnlistedSchema:
         lost = steps.lost(migrations(PACKAGE), applied, self._names.quoted, there)
         return [replace(each, needed=_is_needed(each)) for each in lost]
 
-    async def lacking(self) -> list[str]:
+    async def lacking(self) -> Lacking:
         return await self._gateway.run(lacking(self._names), "read")
 
     async def ahead(self) -> timedelta:

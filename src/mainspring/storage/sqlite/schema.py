@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 from mainspring.model.errors import SchemaDamaged
+from mainspring.model.roles import Lacking
 from mainspring.model.symptom import LostObject, Symptom, Tolerances
 from mainspring.storage.migrations import (
     UNKNOWN_STATE,
@@ -48,8 +49,8 @@ class SqliteSchema:
     async def missing(self) -> list[LostObject]:
         return await self._gateway.run(self._missing(), "read")
 
-    async def lacking(self) -> list[str]:
-        return []
+    async def lacking(self) -> Lacking:
+        return {}
 
     async def examine(self, tolerances: Tolerances, host: Callable[[], datetime]) -> list[Symptom]:
         found = await self._gateway.run(inspect(self._sql), "read")

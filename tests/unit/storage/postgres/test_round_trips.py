@@ -60,13 +60,14 @@ def settlements(verdict: Verdict, count: int = 500, keep: Keep = "failures") -> 
 
 
 @pytest.mark.parametrize("count", [1, 500])
-def test_publishing_any_batch_is_one_trip_and_one_more_where_some_id_was_known(count: int) -> None:
+def test_publishing_any_batch_is_one_trip_and_two_more_where_some_id_was_known(count: int) -> None:
     batch = drafts(count)
     rows = [(each.id,) for each in batch]
 
     assert len(bill(MAILBOX.publish.script(batch), rows)) == 1
-    compared = bill(MAILBOX.publish.script(batch), rows[1:], [])[1]
+    _, asked, compared = bill(MAILBOX.publish.script(batch), rows[1:], [(True,)], [])
 
+    assert asked.sql == NAMES.sql("publish_readable")
     assert compared.sql == NAMES.sql("publish_known")
     assert compared.args[:3] == ([0], [batch[0].id], ["topic.0"])
 
@@ -152,9 +153,9 @@ def test_a_join_is_one_transaction_and_a_thousand_members_a_trip(count: int, tri
 
 
 def test_a_join_that_was_stored_already_is_not_stored_again() -> None:
-    statements = bill(MAILBOX.join.script(Join(UUID(int=7), drafts(1)[0]), drafts(3)), [], [])
+    statements = bill(MAILBOX.join.script(Join(UUID(int=7), drafts(1)[0]), drafts(3)), [], [(False,)])
 
-    assert [each.sql for each in statements] == [NAMES.sql("publish"), NAMES.sql("publish_known")]
+    assert [each.sql for each in statements] == [NAMES.sql("publish"), NAMES.sql("publish_readable")]
 
 
 def test_a_row_that_is_locked_is_answered_in_the_same_trip() -> None:

@@ -47,10 +47,10 @@ def test_a_duplicate_is_one_statement() -> None:
 
 @pytest.mark.parametrize(("known", "status"), [([], "stored"), ([(0, "orders.paid")], "conflict")])
 def test_a_call_that_is_sent_again_is_held_against_what_is_known(known: list[Row], status: Any) -> None:
-    draft, receipt, asked = bill(UniqueKey(b"1"), [("again", EARLIER)], known)
+    draft, receipt, asked = bill(UniqueKey(b"1"), [("again", EARLIER)], [(True,)], known)
 
     assert receipt == Receipt(draft.id, status)
-    assert asked == [NAMES.sql("unique_enter"), NAMES.sql("publish_known")]
+    assert asked == [NAMES.sql("unique_enter"), NAMES.sql("publish_readable"), NAMES.sql("publish_known")]
 
 
 def test_what_is_stored_is_published_by_the_statement_of_every_publish() -> None:

@@ -124,6 +124,10 @@ SELECT mainspring.publish_one(
     $13::text, $14::uuid, $15::text, $16::timestamptz
 )
 
+-- name: publish_readable
+-- Whether the role may compare a payload with that of a known message: the role *publish* may not.
+SELECT has_column_privilege('mainspring.message', 'payload', 'SELECT')
+
 -- name: reroute
 -- $1 limit, $2 channel, $3 now, $4 after which topic, $5 how many topics, $6 how many messages to choose the oldest from. One row: how many were routed, how many topics of patterns were
 -- looked at, and the last of them.

@@ -97,38 +97,37 @@ CROSS JOIN LATERAL (
 WHERE tables.relnamespace = to_regnamespace($1) AND tables.relkind = 'r'
 ORDER BY tables.relname
 
+-- name: rights_grantees
+-- $1 schema. The roles that may use it and do not own it, whose rights a migration keeps true.
+SELECT DISTINCT r.rolname::text
+FROM pg_namespace AS n
+CROSS JOIN LATERAL aclexplode(n.nspacl) AS acl
+INNER JOIN pg_roles AS r ON r.oid = acl.grantee
+WHERE n.nspname = $1 AND acl.privilege_type = 'USAGE' AND r.oid <> n.nspowner AND NOT r.rolsuper
+ORDER BY 1
+
 -- name: rights_lacking
--- $1 schema, $2 functions that our statements call. Returns what the role lacks, as a right and what it is on; all of it
--- is read from the catalogs, which every role may read. The sequences of identity columns need no right of their own.
-SELECT 'USAGE', 'SCHEMA ' || quote_ident(n.nspname), quote_ident(current_user)
-FROM pg_namespace AS n
-WHERE n.nspname = $1 AND NOT has_schema_privilege(n.oid, 'USAGE')
-UNION ALL
-SELECT string_agg(needed.privilege, ', ' ORDER BY needed.place), c.oid::regclass::text, quote_ident(current_user)
-FROM pg_namespace AS n
-INNER JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p')
--- A role that may not migrate only reads migrations, and settings are the owner's.
-CROSS JOIN LATERAL (
-    VALUES (1, 'SELECT', true), (2, 'INSERT', false), (3, 'UPDATE', false), (4, 'DELETE', false)
-) AS needed (place, privilege, always)
-WHERE n.nspname = $1
-  AND (needed.always OR c.relname NOT IN ('migration', 'setting'))
-  AND NOT has_table_privilege(c.oid, needed.privilege)
-GROUP BY c.oid
-UNION ALL
-SELECT 'USAGE', 'SEQUENCE ' || c.oid::regclass::text, quote_ident(current_user)
-FROM pg_namespace AS n
-INNER JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relkind = 'S'
-WHERE n.nspname = $1
-  -- A CASE, since conditions have no order and this one refuses what is no sequence.
-  AND CASE WHEN c.relkind = 'S' THEN NOT has_sequence_privilege(c.oid, 'USAGE, UPDATE') END
-  AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.objid = c.oid AND d.deptype = 'i')
-UNION ALL
-SELECT 'EXECUTE', 'FUNCTION ' || p.oid::regprocedure::text, quote_ident(current_user)
-FROM pg_namespace AS n
-INNER JOIN pg_proc AS p ON p.pronamespace = n.oid AND p.proname = ANY ($2::text[])
-WHERE n.nspname = $1 AND NOT has_function_privilege(p.oid, 'EXECUTE')
-ORDER BY 2
+-- $1 schema; $2 roles, $3 kinds of objects, $4 their names, $5 privileges, $6 columns: the rights that are wanted; $7 whose
+-- [the current role's]. Returns those that it lacks on objects that are there, and its name; all of it is read from the
+-- catalogs, which every role may read.
+SELECT wanted.role, wanted.kind, wanted.name, wanted.privilege, wanted.column_name, r.rolname::text
+FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
+    WITH ORDINALITY AS wanted (role, kind, name, privilege, column_name, place)
+INNER JOIN pg_namespace AS n ON n.nspname = $1
+INNER JOIN pg_roles AS r ON r.rolname = coalesce($7::text, current_user)
+LEFT JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = wanted.name
+LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = wanted.column_name
+WHERE CASE
+    WHEN wanted.kind = 'schema' THEN NOT has_schema_privilege(r.oid, n.oid, wanted.privilege)
+    WHEN wanted.kind = 'function' THEN EXISTS (
+        SELECT FROM pg_proc AS p WHERE p.pronamespace = n.oid AND NOT has_function_privilege(r.oid, p.oid, wanted.privilege)
+    )
+    WHEN c.oid IS NULL THEN false
+    WHEN wanted.kind = 'sequence' THEN NOT has_sequence_privilege(r.oid, c.oid, wanted.privilege)
+    WHEN wanted.column_name IS NULL THEN NOT has_table_privilege(r.oid, c.oid, wanted.privilege)
+    ELSE a.attnum IS NOT NULL AND NOT has_column_privilege(r.oid, c.oid, a.attnum, wanted.privilege)
+END
+ORDER BY wanted.place
 
 -- name: schema_blockers
 -- $1 schema. The sessions that hold locks on its tables, the oldest transaction first: an old one blocks

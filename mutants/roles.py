@@ -1,0 +1,81 @@
+"""What the roles of a database may do, and how a right that is missing is told and borne."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+ROLES = "tests/integration/postgres/test_roles.py"
+RIGHTS = "tests/integration/postgres/test_rights.py"
+
+MUTANTS: list[Mutant] = [
+    Mutant(
+        "the role publish reads payloads",
+        file="storage/postgres/roles.py",
+        was='"message": "SELECT (id, topic, key, published_at, copies), INSERT",',
+        becomes='"message": "SELECT, INSERT", "dead": "SELECT",',
+        caught_by=ROLES,
+    ),
+    Mutant(
+        "the role work writes to the audit",
+        file="storage/postgres/roles.py",
+        was='"audit": "SELECT, UPDATE (detail), DELETE",',
+        becomes='"audit": "SELECT, INSERT, UPDATE (detail), DELETE",',
+        caught_by=ROLES,
+    ),
+    Mutant(
+        "the role operate claims",
+        file="storage/postgres/roles.py",
+        was="UPDATE (due_at, held_by,",
+        becomes="UPDATE (attempt, due_at, held_by,",
+        caught_by=ROLES,
+    ),
+    Mutant(
+        "a publish that is sent again needs the right to read payloads",
+        file="storage/postgres/mailbox.py",
+        was='if not known or not (yield names("publish_readable"))[0][0]:',
+        becomes="if not known:",
+        caught_by=ROLES,
+    ),
+    Mutant(
+        "a migration leaves its tables to the owner alone",
+        file="storage/postgres/schema.py",
+        was="            await self._keep_roles()\n        await self._record(step)",
+        becomes="        await self._record(step)",
+        caught_by=ROLES,
+    ),
+    Mutant(
+        "a migration widens a role that lacks some rights",
+        file="storage/postgres/schema.py",
+        was="self._roles = [(name, held(await self._lacking(name))) for (name,) in grantees]",
+        becomes="self._roles = [(name, list(await self._lacking(name))) for (name,) in grantees]",
+        caught_by=ROLES,
+    ),
+    Mutant(
+        "what is there is handed over to no owner",
+        file="storage/postgres/roles.py",
+        was="        EXECUTE statement;",
+        becomes="        PERFORM statement;",
+        caught_by=ROLES,
+    ),
+    Mutant(
+        "the name of a role ends where it has a quote",
+        file="storage/postgres/roles.py",
+        was="""return '"{}"'.format(name.replace('"', '""'))""",
+        becomes="""return '"{}"'.format(name)""",
+        caught_by=ROLES,
+    ),
+    Mutant(
+        "every process needs the rights of a worker",
+        file="model/roles.py",
+        was="    if works:\n",
+        becomes='    if works or "work" in lacking:\n',
+        caught_by=RIGHTS,
+    ),
+    Mutant(
+        "what a role is not meant to read makes its process unhealthy",
+        file="app/observe/rights.py",
+        was="        return bool(self._held)\n",
+        becomes="        return False\n",
+        caught_by=RIGHTS,
+    ),
+]
