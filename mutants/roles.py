@@ -78,4 +78,32 @@ MUTANTS: list[Mutant] = [
         becomes="        return False\n",
         caught_by=RIGHTS,
     ),
+    Mutant(
+        "a worker that lacks a right at its start ends",
+        file="runtime/worker.py",
+        was="except (StorageUnavailable, SchemaMissing, NotGranted) as error:",
+        becomes="except (StorageUnavailable, SchemaMissing) as error:",
+        caught_by=RIGHTS,
+    ),
+    Mutant(
+        "a verdict that lacks a right is dropped",
+        file="runtime/settler.py",
+        was="        except (StorageUnavailable, NotGranted):\n            raise\n",
+        becomes="        except StorageUnavailable:\n            raise\n",
+        caught_by=RIGHTS,
+    ),
+    Mutant(
+        "a verdict that lacks a right holds up all others",
+        file="runtime/settler.py",
+        was="                    denied.append(self._batch.pop(0))\n",
+        becomes="                    raise\n",
+        caught_by=RIGHTS,
+    ),
+    Mutant(
+        "a missing right is logged with every attempt",
+        file="runtime/reports.py",
+        was="if isinstance(error, NotGranted) and self._is_known(str(error)):",
+        becomes="if isinstance(error, NotGranted) and not self._is_known(str(error)) and self._lock is None:",
+        caught_by=RIGHTS,
+    ),
 ]

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
-from mainspring.model.errors import SchemaMissing, SchemaTooNew, StorageError, StorageUnavailable
+from mainspring.model.errors import NotGranted, SchemaMissing, SchemaTooNew, StorageError, StorageUnavailable
 from mainspring.model.join import Join
 from mainspring.model.message import Draft, Published, Receipt, UniqueKey
 from mainspring.storage.contract import Storage
@@ -151,7 +151,7 @@ class PublishBatcher:
         except StorageUnavailable as error:
             self._refuse(batch, error)
             self._refuse_expired(error)
-        except (SchemaMissing, SchemaTooNew) as error:
+        except (SchemaMissing, SchemaTooNew, NotGranted) as error:
             self._refuse(batch, error)
         except StorageError as error:
             await self._answer_singly(batch, error)
@@ -197,7 +197,7 @@ class PublishBatcher:
                 _logger.debug("retrying the publish of %d messages: %s", count, error)
                 await self._sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, _LONGEST_PAUSE)
-            except (SchemaMissing, SchemaTooNew):
+            except (SchemaMissing, SchemaTooNew, NotGranted):
                 raise
             except StorageError:
                 # The database reports a missing table in its own words; the check reports what to do.

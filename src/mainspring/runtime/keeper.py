@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from mainspring.model.errors import StorageUnavailable
+from mainspring.model.errors import NotGranted, StorageUnavailable
 from mainspring.model.message import Claim, Progress
 from mainspring.runtime.claims_in_hand import ClaimsInHand
 from mainspring.runtime.handler import Run
@@ -65,6 +65,8 @@ class Keeper(ThreadService):
         self._lag_logged_at = 0.0
         self._held_logged: set[object] = set()
         self._reporting: asyncio.Task[None] | None = None
+        self._silent = False
+        """Whether the missing right to store progress is logged already."""
 
     def start(self) -> None:
         """Start the thread, for a worker on the running loop."""
@@ -149,6 +151,12 @@ class Keeper(ThreadService):
                 await self._storage.upkeep.report(progress, self._owner)
             except StorageUnavailable:
                 return  # other services log the outage; retried at the next turn
+            except NotGranted as error:
+                if not self._silent:  # claims are extended all the same, so it is no failure of a turn
+                    self._silent = True
+                    self._log.log(logging.WARNING, "%s: progress is not stored: %s", self.name, error)
+                return
+            self._silent = False
             for run, text in batch:
                 run.reported = text
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from datetime import timedelta
 
+from mainspring.model.errors import NotGranted
 from mainspring.model.message import Delivery
 from mainspring.model.text import text_of
 from mainspring.model.verdict import Bury, Cancel, Done, Retry, Settlement, Snooze, Verdict
@@ -17,6 +18,8 @@ from mainspring.timing.clock import Clock
 from mainspring.timing.duration import spell
 
 _SPACING = 1.0
+_REMINDER = 60.0
+"""Seconds after which a right that is still missing is logged again."""
 
 
 class RateLimitedLog:
@@ -33,11 +36,18 @@ class RateLimitedLog:
         self._next_at = {False: 0.0, True: 0.0}
         self._suppressed = 0
         self._failing: set[str] = set()
+        self._ungranted: dict[str, float] = {}
+        """When each missing right is logged again."""
 
     def failure(self, loop: str, error: BaseException, *, expected: bool) -> None:
-        """Log the failure of a loop. Expected errors (an unreachable database) get no traceback."""
+        """Log the failure of a loop. Expected errors (an unreachable database) get no traceback.
+
+        A missing right lasts until a person grants it: it is logged once a minute, however many loops fail for it.
+        """
         with self._lock:
             self._failing.add(loop)
+            if isinstance(error, NotGranted) and self._is_known(str(error)):
+                return
         self.log(
             logging.WARNING if expected else logging.ERROR,
             "%s: %s",
@@ -46,11 +56,20 @@ class RateLimitedLog:
             trace=None if expected else error,
         )
 
+    def _is_known(self, missing: str) -> bool:
+        now = self._clock.monotonic()
+        if now < self._ungranted.get(missing, 0.0):
+            return True
+        self._ungranted[missing] = now + _REMINDER
+        return False
+
     def recovered(self, loop: str) -> None:
         """Note that a loop works again; logged once, when the last of them does."""
         with self._lock:
             self._failing.discard(loop)
             over = not self._failing
+            if over:
+                self._ungranted.clear()
         if over:
             self.log(logging.INFO, "%s: working again", loop)
 

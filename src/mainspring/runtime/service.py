@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mainspring.model.errors import BrokerUnavailable, StorageUnavailable
+from mainspring.model.errors import BrokerUnavailable, NotGranted, StorageUnavailable
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.text import described
 from mainspring.runtime.reports import RateLimitedLog
@@ -166,7 +166,8 @@ class Service:
         self._failures += 1
         self._failed_turns += 1
         known, self._error = self._error, described(error)
-        expected, now = isinstance(error, StorageUnavailable | BrokerUnavailable), self._clock.monotonic()
+        expected = isinstance(error, StorageUnavailable | BrokerUnavailable | NotGranted)
+        now = self._clock.monotonic()
         if not expected or known != self._error or now >= self._quiet_until:
             self._quiet_until = now + self.repeat_after
             self._log.failure(self.name, error, expected=expected)

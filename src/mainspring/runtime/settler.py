@@ -10,7 +10,7 @@ from datetime import timedelta
 from operator import attrgetter
 from typing import Protocol, assert_never
 
-from mainspring.model.errors import StorageError, StorageUnavailable
+from mainspring.model.errors import NotGranted, StorageError, StorageUnavailable
 from mainspring.model.text import described
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze
 from mainspring.runtime.claims_in_hand import ClaimsInHand
@@ -173,14 +173,31 @@ class Settler(Service):
         except Exception as error:
             if not isinstance(error, StorageError) and self._failures < _TRIES:
                 raise  # not an error of the database about one verdict, so it may pass
-            # One verdict that cannot be written must not delay the others.
+            await self._write_each()
+
+    async def _write_each(self) -> None:
+        """Write one by one: a verdict that cannot be written must not delay the others.
+
+        Those for which a right is missing stay in the batch, and their claims are extended (invariant 34).
+        """
+        denied: list[tuple[Origin, Settlement]] = []
+        missing: NotGranted | None = None
+        try:
             while self._batch:
-                await self._write_alone()
+                try:
+                    await self._write_alone()
+                except NotGranted as error:
+                    denied.append(self._batch.pop(0))
+                    missing = error
+        finally:
+            self._batch[:0] = denied
+        if missing is not None:
+            raise missing
 
     async def _write_alone(self) -> None:
         try:
             await self._write_first(1)
-        except StorageUnavailable:
+        except (StorageUnavailable, NotGranted):
             raise
         except Exception as error:  # noqa: BLE001 - an error in this one must not affect the others
             origin, settlement = self._batch.pop(0)

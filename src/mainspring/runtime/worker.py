@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from mainspring.model.errors import MainspringError, Misuse, SchemaMissing, StorageUnavailable
+from mainspring.model.errors import MainspringError, Misuse, NotGranted, SchemaMissing, StorageUnavailable
 from mainspring.model.message import Claim
 from mainspring.model.text import described
 from mainspring.model.views import BrokerLink, Declaration
@@ -281,14 +281,14 @@ class Worker:
             self._log.log(logging.WARNING, "the schedules are not declared yet: %s", described(error))
 
     async def _is_prepared(self, within: float | None = None) -> bool:
-        """Prepare. Returns False if the database is away, or has no schema yet. Raises what is a mistake."""
+        """Prepare. Returns False without a database, its tables or the rights to use them. Raises what is a mistake."""
         try:
             async with asyncio.timeout(within):
                 await self._prepare()
         except TimeoutError:
             waited = "in time" if within is None else f"for {within:g} s"
             self._must_wait(StorageUnavailable(f"the database has not responded {waited}, and is waited for"))
-        except (StorageUnavailable, SchemaMissing) as error:
+        except (StorageUnavailable, SchemaMissing, NotGranted) as error:
             self._must_wait(error)
         else:
             return True

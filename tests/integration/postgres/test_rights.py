@@ -1,5 +1,6 @@
 """A role that may work and operate can do all that an app does; one that lacks some is told which."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -12,7 +13,7 @@ from mainspring import NO_RETRY, Context, Mainspring, Slice, errors, every
 from mainspring.app.observe.doctor import of_app
 from mainspring.model.roles import Lacking
 from mainspring.storage.postgres import PostgresStorage
-from tests.integration.app.shop import eventually
+from tests.integration.app.shop import Seen, eventually
 from tests.integration.postgres.grants import execute, grant, login
 
 Run = Callable[[str], None]
@@ -260,3 +261,107 @@ async def test_a_process_that_only_publishes_is_healthy_without_the_rights_of_a_
         "a role that may publish reads no more",
     ]
     assert [each for each in findings if each.grade == "error"] == []
+
+
+async def test_a_process_with_workers_needs_the_rights_of_one(
+    role: str, postgres_url: str, postgres_schema: str
+) -> None:
+    grant(postgres_url, postgres_schema, "publish", role)
+    app = made(postgres_url, role, postgres_schema)
+
+    @app.consumer("orders.placed")
+    async def ship(order: int) -> None: ...
+
+    async with app.worker():
+        health = await app.health()
+
+    (rights,) = [each for each in health.checks if each.name == "rights"]
+    assert rights.status == "unhealthy"
+    assert "this role lacks GRANT" in rights.summary
+
+
+async def test_a_worker_waits_for_its_rights_logs_once_and_starts_when_they_are_granted(
+    role: str, postgres_url: str, postgres_schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    grant(postgres_url, postgres_schema, "publish", role)
+    app = made(postgres_url, role, postgres_schema)
+    seen: Seen[int] = Seen()
+
+    @app.consumer("orders.placed")
+    async def ship(order: int) -> None:
+        seen.add(order)
+
+    async with app.worker() as worker:
+        await app.publish("orders.placed", 1)
+        await eventually(lambda: told(caplog, "permission denied for table groups", 1))
+        assert not worker.ready
+        grant(postgres_url, postgres_schema, "work", role)
+        await seen.count(1)
+
+    denied = [each for each in caplog.records if "permission denied" in each.message]
+    assert [(each.levelname, each.exc_info) for each in denied] == [("WARNING", None)]
+    assert "in declare: run `mainspring doctor` as this role" in denied[0].message
+
+
+async def told(caplog: pytest.LogCaptureFixture, text: str, times: int) -> bool:
+    return sum(text in each.message for each in caplog.records) >= times
+
+
+async def test_a_verdict_that_lacks_a_right_is_kept_others_are_written_and_it_is_written_once_it_is_granted(
+    granted: str, run: Run, postgres_url: str, postgres_schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = made(postgres_url, granted, postgres_schema)
+    ran: Seen[str] = Seen()
+
+    @app.consumer("orders.placed", retry=NO_RETRY)
+    async def fail(order: int) -> None:
+        ran.add("fail")
+        raise LookupError(order)
+
+    @app.consumer("orders.paid")
+    async def pay(order: int) -> None:
+        ran.add("pay")
+
+    async def settled() -> bool:
+        return [each.topic for each in await app.messages.list("running")] == ["orders.placed"]
+
+    async with app.worker():
+        run(f"REVOKE INSERT ON {postgres_schema}.dead FROM {granted}")
+        await app.publish("orders.placed", 1)
+        await eventually(lambda: told(caplog, "permission denied for table dead", 1))
+        await app.publish_many([("orders.paid", number) for number in range(3)])
+        await ran.count(4)
+        await eventually(settled)
+        (rights,) = [each for each in (await app.health()).checks if each.name == "rights"]
+        run(rights.summary.removeprefix("this role lacks "))
+
+        async def buried() -> bool:
+            return bool(await app.dead.list())
+
+        await eventually(buried)
+
+    assert sorted(ran.items) == ["fail", "pay", "pay", "pay"]
+    assert sum("permission denied" in each.message for each in caplog.records) == 1
+
+
+async def test_a_publish_that_lacks_a_right_fails_at_once_and_one_by_one(
+    role: str, postgres_url: str, postgres_schema: str
+) -> None:
+    grant(postgres_url, postgres_schema, "read", role)
+    async with made(postgres_url, role, postgres_schema) as app:
+        answers = await asyncio.gather(
+            *(app.publish("orders.placed", number) for number in range(20)), return_exceptions=True
+        )
+
+    assert {type(each) for each in answers} == {errors.NotGranted}
+
+
+async def test_the_metrics_of_a_role_that_may_not_read_them_are_logged_once(
+    role: str, postgres_url: str, postgres_schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    grant(postgres_url, postgres_schema, "publish", role)
+    async with made(postgres_url, role, postgres_schema) as app:
+        for _ in range(3):
+            assert "mainspring_database_up 1.0" in await app.metrics()
+
+    assert sum("may not read the database's metrics" in each.message for each in caplog.records) == 1

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, get_args
 from mainspring.app.batcher import Counts
 from mainspring.app.blocking import in_loop
 from mainspring.app.connection import Connection
-from mainspring.model.errors import MainspringError, NotOpen
+from mainspring.model.errors import MainspringError, NotGranted, NotOpen
 from mainspring.model.health import ORDER, Check
 from mainspring.model.lease import LeaseTrouble
 from mainspring.model.schedule import Schedule, Timesheet
@@ -72,6 +72,8 @@ class Metrics:
         self._connection = connection
         self._of = of
         self._turn = Turn(LEASE)
+        self._ungranted: str | None = None
+        """The missing right that is logged already."""
 
     def count(self, *publishers: Counts) -> None:
         """Count what these publish. A connection also checks, when it opens, for OpenTelemetry."""
@@ -167,6 +169,10 @@ class Metrics:
                     found += [*await read_database(storage), *await self._of_checks(storage)]
         except NotOpen:
             raise
+        except NotGranted as error:
+            if self._ungranted != str(error):  # once: a scrape changes nothing about it
+                self._ungranted = str(error)
+                _logger.warning("the role of this process may not read the database's metrics: %s", error)
         except (MainspringError, TimeoutError) as error:
             _logger.warning("failed to read the database's metrics: %s", error)
         return found
