@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 ROLES = "tests/integration/postgres/test_roles.py"
+TLS = "tests/integration/postgres/test_tls.py"
 RIGHTS = "tests/integration/postgres/test_rights.py"
 
 MUTANTS: list[Mutant] = [
@@ -65,6 +66,27 @@ MUTANTS: list[Mutant] = [
         caught_by=ROLES,
     ),
     Mutant(
+        "a URL without a mode leaves TLS to the server",
+        file="storage/postgres/tls.py",
+        was='return f"{head}?{query}&sslmode=require" if mark else f"{head}?sslmode=require"',
+        becomes="return dsn",
+        caught_by=TLS,
+    ),
+    Mutant(
+        "a mode that prefers TLS is enough",
+        file="storage/postgres/tls.py",
+        was='_ENOUGH = ("require",',
+        becomes='_ENOUGH = ("prefer", "require",',
+        caught_by=TLS,
+    ),
+    Mutant(
+        "a connection without the required TLS is used",
+        file="storage/postgres/tls.py",
+        was="    if not encrypted:\n",
+        becomes="    if not encrypted and connection is None:\n",
+        caught_by=TLS,
+    ),
+    Mutant(
         "every process needs the rights of a worker",
         file="model/roles.py",
         was="    if works:\n",
@@ -103,7 +125,7 @@ MUTANTS: list[Mutant] = [
         "a missing right is logged with every attempt",
         file="runtime/reports.py",
         was="if isinstance(error, NotGranted) and self._is_known(str(error)):",
-        becomes="if isinstance(error, NotGranted) and not self._is_known(str(error)) and self._lock is None:",
-        caught_by=RIGHTS,
+        becomes="if isinstance(error, NotGranted) and not loop:",
+        caught_by="tests/unit/runtime/test_missing_rights.py",
     ),
 ]

@@ -57,6 +57,7 @@ class Cluster:
         settings: dict[str, str],
         primary: "Cluster | None" = None,
         template: Path | None = None,
+        programs: Path | None = None,
     ) -> None:
         """Make it, empty, from the data of one that was never started, or as a standby that streams from a primary."""
         self.home = home
@@ -66,7 +67,7 @@ class Cluster:
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._was_ready = False
-        self._programs = _programs(home)
+        self._programs = _programs(home) if programs is None else programs
         self._make(primary, template)
 
     @property

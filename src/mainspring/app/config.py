@@ -176,6 +176,8 @@ class AppOptions(TypedDict, total=False):
     """Retention of finished records."""
     pool_size: int | None
     """How many connections publishing and reading share [4]. PostgreSQL only."""
+    require_tls: bool | None
+    """Whether every connection must be encrypted, or is refused [False]. PostgreSQL only."""
     handler_pool: int | None
     """How many connections a worker lends to consumers with ``transactional=True`` [10]."""
     worker_concurrency: int | None
@@ -228,6 +230,7 @@ class Options:
     preset: Preset = field(default="production", metadata=_by(choice, allowed=get_args(Preset)))
     retention: Retention = field(default_factory=Retention)
     pool_size: int = field(default=4, metadata=_by(whole, least=1, most=1000))
+    require_tls: bool = field(default=False, metadata=_by(flag))
     handler_pool: int = field(default=10, metadata=_by(whole, least=1, most=1000))
     worker_concurrency: int | None = field(default=None, metadata=_by(whole, least=1, most=MOST_AT_ONCE))
     version: int = field(default=0, metadata=_by(whole, least=0, most=2**62))

@@ -142,7 +142,12 @@ def open_storage(
             from mainspring.storage.postgres import PostgresStorage
 
             postgres = PostgresStorage(
-                address.target, schema=options.tables, pool_size=options.pool_size, driver=address.driver, ask=dsn
+                address.target,
+                schema=options.tables,
+                pool_size=options.pool_size,
+                driver=address.driver,
+                ask=dsn,
+                require_tls=options.require_tls,
             )
             return postgres, postgres.enlisted
         case "memory":

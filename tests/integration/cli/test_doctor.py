@@ -50,6 +50,7 @@ def test_every_value_is_shown_with_its_source(shell: Shell) -> None:
         "keep": ("all", "argument"),
         "preset": ("development", "MAINSPRING_PRESET"),
         "pool_size": ("4", "default"),
+        "require_tls": ("false", "default"),
         "handler_pool": ("10", "default"),
         "worker_concurrency": ("none", "default"),
         "version": ("0", "default"),

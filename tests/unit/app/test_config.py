@@ -78,8 +78,8 @@ def test_every_value_says_where_it_is_from() -> None:
             (
                 "Mainspring(…) has no option 'claim_tim'. Did you mean 'claim_time'? It accepts auto_migrate, "
                 "claim_time, dead, durable, grace, handler_pool, idle_poll, keep, misfire_after, name, namespace, "
-                "newer_wait, payload_limit, pool_size, preset, recurring_timeout, retention, retry, schema, timeout, "
-                "tracing, version, worker_concurrency"
+                "newer_wait, payload_limit, pool_size, preset, recurring_timeout, require_tls, retention, retry, "
+                "schema, timeout, tracing, version, worker_concurrency"
             ),
         ),
         ({"name": ""}, "name must be 1 to 200 characters, not 0: ''"),

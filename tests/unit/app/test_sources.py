@@ -112,6 +112,7 @@ CASES = {
     "handler_pool": Case(10, "5", 5, "6", 6, "7", 7, {"handler_pool": 8}, 8),
     "worker_concurrency": Case(None, "5", 5, "6", 6, "7", 7, {"worker_concurrency": 8}, 8),
     "version": Case(0, "5", 5, "6", 6, "7", 7, {"version": 8}, 8),
+    "require_tls": Case(False, "true", True, "false", False, "yes", True, {"require_tls": False}, False),
     "durable": Case(False, "true", True, "false", False, "yes", True, {"durable": False}, False),
     "newer_wait": _length("newer_wait", DAY),
     "tracing": Case(None, "true", True, "false", False, "yes", True, {"tracing": False}, False),

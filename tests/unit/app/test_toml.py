@@ -182,8 +182,8 @@ def test_windows_line_ends_and_a_byte_order_mark_are_read(tmp_path: Path) -> Non
             (
                 "line 2, column 2: there is no option 'xyzzy'. There are app, apps, auto_migrate, claim_time, dead, "
                 "durable, grace, handler_pool, idle_poll, keep, misfire_after, name, namespace, newer_wait, "
-                "payload_limit, pool_size, preset, recurring_timeout, retention, retry, schedules, schema, "
-                "timeout, tracing, url, version, worker_concurrency"
+                "payload_limit, pool_size, preset, recurring_timeout, require_tls, retention, retry, schedules, "
+                "schema, timeout, tracing, url, version, worker_concurrency"
             ),
         ),
         (

@@ -38,7 +38,7 @@ _HEARD_WITHIN = 3.0
 _MAGIC = b"SQLite format 3\x00"
 _WAL = 2
 """Byte 18 of a SQLite file with a write-ahead log."""
-_ONLY_ON = {"durable": "sqlite", "pool_size": "postgresql"}
+_ONLY_ON = {"durable": "sqlite", "pool_size": "postgresql", "require_tls": "postgresql"}
 
 
 @dataclass(frozen=True, slots=True)

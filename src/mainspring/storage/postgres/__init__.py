@@ -52,7 +52,8 @@ class PostgresStorage(SqlStorage):
     ``pool_size`` bounds the connections for publishing and reading; claiming, settling and the doorbell have one
     each besides, opened when they are first used. No wait for the database is longer than ``timeout``. Unless a
     ``driver`` is named it is the first that is installed. With ``ask`` the URL of every new connection is what that
-    says, since credentials may change; ``dsn`` is what it has said first. ``now`` is one for all siblings, since the
+    says, since credentials may change; ``dsn`` is what it has said first. With ``require_tls`` none of them is opened
+    without TLS. ``now`` is one for all siblings, since the
     clock belongs to the database.
     """
 
@@ -67,6 +68,7 @@ class PostgresStorage(SqlStorage):
         timeout: timedelta = timedelta(seconds=10),
         driver: DriverName | None = None,
         ask: Callable[[], str] | None = None,
+        require_tls: bool = False,
         _clock: HandSet | None = None,
     ) -> None:
         if pool_size < 1:
@@ -76,8 +78,8 @@ class PostgresStorage(SqlStorage):
         names = Names(schema)
         self._dsn, self._names, self._timeout, self._pool_size = dsn, names, timeout, pool_size
         self._clock = HandSet() if _clock is None else _clock
-        self._driver, self._ask = driver, ask
-        self._source = UrlSource(dsn, ask, timeout.total_seconds())
+        self._driver, self._ask, self._require_tls = driver, ask, require_tls
+        self._source = UrlSource(dsn, ask, timeout.total_seconds(), require_tls=require_tls)
         self._gateway = PostgresGateway(choose(driver), self._source, pool_size, timeout)
         gateway, clock = self._gateway, self._clock
         super().__init__(PostgresOperationSet(Names(schema, own=True), gateway, clock))
@@ -122,6 +124,7 @@ class PostgresStorage(SqlStorage):
             timeout=self._timeout,
             driver=self._driver,
             ask=self._ask,
+            require_tls=self._require_tls,
             _clock=self._clock,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,6 +48,10 @@ class _Known(NamedTuple):
 
 class AsyncpgConnection(_Connection):
     """``Connection``: what the hot path calls is asyncpg's own, nothing stands in between."""
+
+    @property
+    def raw(self) -> Any:
+        return self
 
     async def _introspect_types(self, ids: set[int], timeout: float | None) -> tuple[Any, Any]:  # noqa: ASYNC109
         """Describe the types in ``_ARRAYS`` without a query, which takes three times as long as connecting.
@@ -105,6 +110,8 @@ class AsyncpgDriver:
                 max_cached_statement_lifetime=0,
                 **pooled,
             )
+        except ssl.SSLError:
+            raise  # one about a certificate is also a ValueError
         except (asyncpg.ClientConfigurationError, ValueError):
             raise unreadable() from None
         except asyncpg.PostgresError as error:

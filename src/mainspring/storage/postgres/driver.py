@@ -36,6 +36,11 @@ class Connection(Protocol):
     A call that is cancelled leaves a connection that can only be terminated.
     """
 
+    @property
+    def raw(self) -> Any:
+        """The driver's own connection."""
+        ...
+
     def is_closed(self) -> bool:
         """Whether either side has ended it, as far as can be known without a round trip."""
         ...

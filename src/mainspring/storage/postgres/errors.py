@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import ssl
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from mainspring.model.errors import BadOption, NotGranted, SchemaMissing, StorageError, StorageUnavailable
@@ -12,6 +13,7 @@ from mainspring.storage.operation import Lane
 from mainspring.storage.postgres.address import Address, has_bad_port, password_parts
 from mainspring.storage.postgres.dialect import PACKAGE
 from mainspring.storage.postgres.driver import Refusal
+from mainspring.storage.postgres.tls import NotEncrypted
 
 _TRY_AGAIN = frozenset(
     {
@@ -82,7 +84,8 @@ def translated(
         return StorageUnavailable(f"PostgreSQL{at} did not answer in time")
     text = _scrubbed(str(error), secrets) or type(error).__name__
     hint = "" if address is None or address.hint is None else f". Also, {address.hint}"
-    ask = ": is the server running, and are host and port right?" if isinstance(error, OSError) else ""
+    unanswered = isinstance(error, OSError) and not isinstance(error, NotEncrypted | ssl.SSLError)
+    ask = ": is the server running, and are host and port right?" if unanswered else ""
     return StorageUnavailable(f"PostgreSQL{at} cannot be reached: {text}{ask}{hint}")
 
 

@@ -24,6 +24,7 @@ from mainspring.storage.postgres.address import Address, read_address
 from mainspring.storage.postgres.dialect import Opening
 from mainspring.storage.postgres.driver import Connection, Driver, Refusal, SettingsRefused
 from mainspring.storage.postgres.errors import is_lasting
+from mainspring.storage.postgres.tls import check_encrypted, enforced
 from mainspring.storage.script import Script
 
 _PATIENCE = 10.0
@@ -60,10 +61,18 @@ class UrlSource:
     ``ConnectionError``: the database cannot be reached now, and it is asked again for the next connection.
     """
 
-    def __init__(self, dsn: str, ask: Callable[[], str] | None = None, patience: float = _PATIENCE) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        ask: Callable[[], str] | None = None,
+        patience: float = _PATIENCE,
+        *,
+        require_tls: bool = False,
+    ) -> None:
         self.secrets: tuple[str, ...] = errors.secrets_of(dsn)
         """What no error may repeat: the passwords of the latest URL, and of the one before it."""
-        self._dsn = dsn
+        self._require_tls = require_tls
+        self._dsn = self._enforced(dsn)
         self._ask = ask
         self._patience = patience
 
@@ -71,6 +80,14 @@ class UrlSource:
     def renews(self) -> bool:
         """Whether credentials that are refused now may be others at the next connection."""
         return self._ask is not None
+
+    def check(self, connection: Any) -> None:
+        """Raise NotEncrypted, and end the driver's connection, if it lacks a required TLS."""
+        if self._require_tls:
+            check_encrypted(connection)
+
+    def _enforced(self, dsn: str) -> str:
+        return enforced(dsn) if self._require_tls else dsn
 
     @property
     def address(self) -> Address:
@@ -109,6 +126,7 @@ class UrlSource:
         return answer
 
     def _taken(self, dsn: str) -> str:
+        dsn = self._enforced(dsn)
         if _databases(dsn) != _databases(self._dsn):
             raise ValueError("it names another database than the one the app was opened on: open the app again")
         if dsn != self._dsn:
@@ -269,6 +287,11 @@ class PostgresGateway:
 
     async def dial(self, settings: dict[str, str], *, unhurried: bool = False) -> Connection:
         """Open a connection with these settings, unless a pooler rejects them. Raises what the driver raises."""
+        connection = await self._dial(settings, unhurried=unhurried)
+        self._source.check(connection.raw)
+        return connection
+
+    async def _dial(self, settings: dict[str, str], *, unhurried: bool) -> Connection:
         dsn = await self._source.url()
         if self.pooled:
             return await self._driver.connect(dsn, None, self._patience)

@@ -171,6 +171,7 @@ class PostgresLender:
 
     async def _opened(self) -> Any:
         connection = await self._soon(self._opener()(await self._source.url()))
+        self._source.check(connection)
         if self._closed:
             connection.terminate()
             raise StorageUnavailable(_ENDED)
@@ -181,6 +182,7 @@ class PostgresLender:
         driver = _psycopg(_PLAIN)
         dsn = self._source.url_in_thread()
         opened: psycopg.Connection[Any] = driver.connect(dsn, connect_timeout=int(self._patience), **self._libpq(dsn))
+        self._source.check(opened)
         opened.isolation_level = driver.IsolationLevel.READ_COMMITTED
         with self._lock:
             if self._closed:

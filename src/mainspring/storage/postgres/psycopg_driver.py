@@ -216,6 +216,10 @@ class PsycopgConnection:
         self._ears: Ears = {}
         self._lost: Callable[[], None] | None = None
 
+    @property
+    def raw(self) -> Any:
+        return self._wire
+
     def is_closed(self) -> bool:
         """See ``Connection.is_closed``. Input on an idle connection nearly always means that it has ended."""
         wire = self._wire
