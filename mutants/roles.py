@@ -122,6 +122,20 @@ MUTANTS: list[Mutant] = [
         caught_by=RIGHTS,
     ),
     Mutant(
+        "a transaction that lacks a right to settle counts an attempt",
+        file="app/transaction/consumers.py",
+        was="        raise NotSettled(str(error)) from error\n",
+        becomes="        raise\n",
+        caught_by=RIGHTS,
+    ),
+    Mutant(
+        "the dashboard takes a missing right for an outage",
+        file="dashboard/responses.py",
+        was='return Problem(500, "not_granted", str(error))',
+        becomes='return Problem(503, "storage", str(error), {"Retry-After": "5"})',
+        caught_by="tests/dashboard/test_roles.py",
+    ),
+    Mutant(
         "a missing right is logged with every attempt",
         file="runtime/reports.py",
         was="if isinstance(error, NotGranted) and self._is_known(str(error)):",

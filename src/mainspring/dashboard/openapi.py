@@ -24,6 +24,7 @@ _PROBLEMS = {
     421: "The dashboard is not served under that host.",
     422: "The request is invalid; the message contains what to change.",
     429: "Too many attempts or streams.",
+    500: "An unexpected error, or a right that the dashboard lacks in the database.",
     503: "The database is unavailable.",
 }
 

@@ -20,6 +20,7 @@ from mainspring.model.errors import (
     LeaseHeld,
     MainspringError,
     Misuse,
+    NotGranted,
     NotOpen,
     PayloadTooLarge,
     Rejected,
@@ -139,6 +140,8 @@ def problem_of(error: Exception) -> Problem:  # noqa: PLR0911 - a line per kind 
             return error
         case NotOpen():
             return Problem(503, "not_open", "the application is not open: it is starting, or has been closed")
+        case NotGranted():
+            return Problem(500, "not_granted", str(error))  # no outage: to try again is useless before it is granted
         case StorageError():
             return Problem(503, "storage", f"the database is unavailable: {error}", {"Retry-After": "5"})
         case TimeoutError():

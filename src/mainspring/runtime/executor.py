@@ -351,7 +351,7 @@ class Executor:
             return run.settled.verdict
         if run.stop_reason is not None:
             return self._after_stop(run, None)
-        if isinstance(error, verdicts.RowLocked):
+        if isinstance(error, verdicts.NotSettled):
             self._failures.log(
                 logging.WARNING,
                 "%s: the transaction of message %s was rolled back, and it runs again, no attempt counted: %s",

@@ -98,8 +98,11 @@ class ReturnedFailure(Exception):
         self.outcome = outcome
 
 
-class RowLocked(StorageUnavailable):
-    """Raised when a handler's transaction is rolled back because a row it must write is locked: no failed attempt."""
+class NotSettled(StorageUnavailable):
+    """Raised when a handler's transaction is rolled back since its verdict cannot be written: no failed attempt.
+
+    A row is locked, or a right is missing.
+    """
 
 
 def is_closing(error: BaseException) -> bool:

@@ -365,3 +365,28 @@ async def test_the_metrics_of_a_role_that_may_not_read_them_are_logged_once(
             assert "mainspring_database_up 1.0" in await app.metrics()
 
     assert sum("may not read the database's metrics" in each.message for each in caplog.records) == 1
+
+
+async def test_a_transaction_that_cannot_settle_for_want_of_a_right_is_no_failed_attempt(
+    granted: str, run: Run, postgres_url: str, postgres_schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = made(postgres_url, granted, postgres_schema)
+    ran: Seen[int] = Seen()
+
+    @app.consumer("orders.placed", transactional=True, retry=NO_RETRY)
+    async def ship(order: int, ctx: Context) -> None:
+        ran.add(ctx.attempt)
+
+    async def settled() -> bool:
+        return not await app.messages.list("live")
+
+    async with app.worker():
+        run(f"REVOKE INSERT ON {postgres_schema}.ended FROM {granted}")
+        await app.publish("orders.placed", 1)
+        await eventually(lambda: told(caplog, "no attempt counted", 1))
+        run(f"GRANT INSERT ON {postgres_schema}.ended TO {granted}")
+        await eventually(settled)
+        dead = await app.dead.list()
+
+    assert list(dead) == []
+    assert set(ran.items) == {1}

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from mainspring.app.storages import OperationSet
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.app.transaction.sources import Source
-from mainspring.model.errors import BadHandle, BadOption, ClaimLost, StorageUnavailable, TransactionConflict
+from mainspring.model.errors import BadHandle, BadOption, ClaimLost, NotGranted, StorageUnavailable, TransactionConflict
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.message import Delivery
 from mainspring.model.text import described
@@ -24,7 +24,7 @@ from mainspring.runtime import verdicts
 from mainspring.runtime.batch import Batch, BatchRolledBack
 from mainspring.runtime.executor import STOP_LOST, STOP_TIMEOUT
 from mainspring.runtime.handler import Call, Run
-from mainspring.runtime.verdicts import RowLocked
+from mainspring.runtime.verdicts import NotSettled
 from mainspring.storage.contract import Lender
 from mainspring.storage.script import Script
 
@@ -163,13 +163,15 @@ def _judge(run: Run, *, judged: bool) -> None:
 
 @contextmanager
 def _waiting(run: Run) -> Iterator[None]:
-    """Raise RowLocked if another session holds a row's lock for too long: the attempt has not failed."""
+    """Raise NotSettled if a row stays locked by another session, or a right is missing: the attempt has not failed."""
     try:
         yield
+    except NotGranted as error:
+        raise NotSettled(str(error)) from error
     except Exception as error:
         if not _is_locked_out(error):
             raise
-        raise RowLocked(
+        raise NotSettled(
             f"another session has locked the row of message {run.delivery.message_id}, or what is settled with it, "
             "in a transaction that stays open"
         ) from error
