@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from mainspring.app import storages
-from mainspring.app.config import FOREVER, KINDS, write_age
+from mainspring.app.config import FOREVER, KINDS, Options, write_age
+from mainspring.app.environment import read_environment
 from mainspring.app.names import check_namespace, check_schema, tables
 from mainspring.app.observe.doctor import address_of, code_of
 from mainspring.app.options import closest, length
@@ -120,8 +121,9 @@ def grants(
         app = target.find()
         named, engine = app.options.tables, address_of(app).engine
     else:
-        schema = check_schema(target.schema or "mainspring")
-        named = tables(schema, None if target.namespace is None else check_namespace(target.namespace))
+        around = read_environment()
+        around.check()
+        named = Options.read({"schema": target.schema, "namespace": target.namespace}, *around.layers()).tables
         engine = "postgresql" if target.url is None else read_url(target.url).engine
     if engine != "postgresql":
         raise Refused(f"grants are for PostgreSQL: {engine} has no roles")

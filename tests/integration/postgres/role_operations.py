@@ -29,6 +29,7 @@ class Shop:
         self.app = app = Mainspring(url, name="shop", schema=schema)
         self.storage = PostgresStorage(url, schema=schema)
         self.jobs: Any = app.queue("jobs", "jobs", retry=NO_RETRY)
+        app.queue("bounded", "bounded", pending_limit=1000)
 
         @app.consumer("orders")
         async def ship(order: int) -> None: ...
@@ -120,6 +121,7 @@ async def publish(scene: Scene) -> None:
     assert (await scene.app.publish("orders", 1, key="a")).status == "stored"
     await scene.app.publish_many([("orders", number) for number in range(3)], delay="1h")
     await scene.app.publish("parked", 1)
+    await scene.app.publish("bounded", 1)
 
 
 @row("publish the same id again")

@@ -178,6 +178,21 @@ def test_names_are_quoted() -> None:
     assert 'GRANT USAGE ON SCHEMA "user-staging" TO "an ""odd"" name";' in statements.splitlines()
 
 
+def test_the_tables_are_those_of_the_environment_or_of_an_application(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "granted.py").write_text(
+        "from mainspring import Mainspring\napp = Mainspring('postgresql://db/shop', schema='of_app')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("MAINSPRING_NAMESPACE", "staging")
+
+    assert 'SCHEMA "mainspring-staging" TO "ann"' in printed("--role", "read", "ann")
+    assert 'SCHEMA "of_app-staging" TO "ann"' in printed("--role", "read", "ann", "--app", "granted:app")
+    assert 'SCHEMA "mainspring-other" TO "ann"' in printed("--role", "read", "ann", "--namespace", "other")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
