@@ -237,8 +237,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "a header of the publisher replaces the id on the wire",
         file="brokers/wire.py",
-        was="{**own, **writer(message, app, prefix)}",
-        becomes="{**writer(message, app, prefix), **own}",
+        was="{**own, **written}",
+        becomes="{**written, **own}",
         caught_by=_WIRE + "::test_an_own_header_does_not_replace_an_attribute",
     ),
     Mutant(
