@@ -164,7 +164,7 @@ async def each_option(url: str, options: argparse.Namespace) -> None:
 
 async def beside_clients(url: str, options: argparse.Namespace) -> None:
     """Measure routes and intakes, each broker's own client alone, and with tables by hand, alternately."""
-    count = max(options.messages // 10, 500)
+    count = max(options.messages * 2 // 5, 500)  # with fewer, the start of a worker is much of the time
     with kafka() as address:
         made = clients(address)
         rounds: dict[str, list[brokers.Round]] = {name: [] for name in made}
