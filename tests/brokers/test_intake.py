@@ -372,9 +372,8 @@ async def test_a_source_that_cannot_be_read_is_logged_once_a_minute(
     quiet.consumer(TOPIC, source=LosesItsQueue(queues, read="orders"))(_handle)
     del queues.waiting["orders"]
 
-    async with quiet.worker():
-        await until(lambda: any(each.startswith("intake memory:orders") for each in caplog.messages))
-        await asyncio.sleep(2.5)
+    async with quiet.worker() as worker:
+        await until(lambda: worker.progress()["intake memory:orders"].failed >= 4)
 
     said = [each for each in caplog.messages if each.startswith("intake") or "connected again" in each]
     assert len(said) == 1
