@@ -103,8 +103,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "a received message is acknowledged before it is stored",
         file="runtime/intake.py",
-        was="        new, mismatched =",
-        becomes="        await held.connection.ack(held.batch)\n        new, mismatched =",
+        was="            new, mismatched =",
+        becomes="            await held.connection.ack(held.batch)\n            new, mismatched =",
         caught_by=_INTAKE,
     ),
     Mutant(
@@ -403,5 +403,12 @@ MUTANTS: list[Mutant] = [
         was='re.sub("//.*@", "//", each)',
         becomes='re.sub("//[^@/]*@", "//", each)',
         caught_by="tests/brokers/test_error_texts.py::test_no_part_of_a_password_of_nats_is_shown",
+    ),
+    Mutant(
+        "a source that cannot be read is logged with each attempt",
+        file="runtime/intake.py",
+        was="    repeat_after: float = 60.0\n",
+        becomes="    repeat_after: float = 0.0\n",
+        caught_by=_INTAKE + "::test_a_source_that_cannot_be_read_is_logged_once_a_minute",
     ),
 ]

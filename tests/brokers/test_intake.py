@@ -366,8 +366,11 @@ async def test_a_worker_that_stops_while_it_connects_ends_at_once(quiet: Mainspr
 
 
 async def test_a_source_that_cannot_be_read_is_logged_once_a_minute(
-    quiet: Mainspring, queues: MemoryQueues, caplog: pytest.LogCaptureFixture
+    quiet: Mainspring, queues: MemoryQueues, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(
+        "mainspring.runtime.reports._SPACING", 0.0
+    )  # the limit of all lines, which hides that of this one
     caplog.set_level(logging.INFO, "mainspring")
     quiet.consumer(TOPIC, source=LosesItsQueue(queues, read="orders"))(_handle)
     del queues.waiting["orders"]
