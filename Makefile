@@ -12,7 +12,7 @@ READY := $(VENV)/ready.stamp
 WORKERS ?= 5
 ARGS ?=
 CODE := $(wildcard src tests benchmarks examples mutants)
-DEBIAN_PACKAGES := pgbouncer chromium redis-server rabbitmq-server
+DEBIAN_PACKAGES := pgbouncer chromium redis-server rabbitmq-server openssl
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-quick coverage check mutants bench services lock clean
@@ -53,6 +53,7 @@ services: $(READY) ## install what some tests use (Debian packages as root, a va
 	@for name in $(DEBIAN_PACKAGES); do \
 	  PATH="$$PATH:/usr/sbin" command -v $$name >/dev/null || missing="$$missing $$name"; \
 	done; \
+	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	if [ -n "$$missing" ]; then \
 	  if ! command -v apt-get >/dev/null; then \
 	    echo "services: there is no apt-get here; install by your own means:$$missing" >&2; exit 1; fi; \

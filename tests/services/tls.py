@@ -15,7 +15,7 @@ from tests.services.watch import watch, watched_home
 def tls_server(tmp_path: Path, **settings: str) -> Iterator[tuple[Cluster, Path]]:
     """A server of one test's own that offers TLS, running, and the certificate to know it by."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-    need(found and shutil.which("openssl"), "PostgreSQL with TLS", "apt install postgresql openssl")
+    need(found and shutil.which("openssl"), "PostgreSQL with TLS", "make services")
     with watched_home() as home:
         watch("keep", home)
         certificate, key = certified(home)
