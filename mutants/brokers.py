@@ -122,6 +122,21 @@ MUTANTS: list[Mutant] = [
         caught_by=_RECEIVED + "::test_one_that_failed_or_was_released_is_stored_again",
     ),
     Mutant(
+        "a batch from outside is stored whole although one of it is known",
+        file="storage/postgres/migrations/0030_publish_all.sql",
+        was="    IF marked = cardinality($3) THEN\n",
+        becomes="    IF true THEN\n",
+        caught_by=_RECEIVED + "::test_each_is_stored_and_marked_and_a_repeat_is_neither",
+    ),
+    Mutant(
+        "a message from outside is marked although its id is that of another, so that it is not stored",
+        file="storage/postgres/migrations/0030_publish_all.sql",
+        was="        IF NOT FOUND THEN\n",
+        becomes="        IF true THEN\n",
+        caught_by=_RECEIVED
+        + "::test_one_whose_id_is_that_of_another_message_is_rejected_and_none_of_its_batch_is_marked",
+    ),
+    Mutant(
         "a received message is marked and not stored",
         file="storage/portable/coordination.py",
         was="            drafts = [draft for id, draft in received.items() if id in stored]\n",

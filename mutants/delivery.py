@@ -22,10 +22,17 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "a batch is routed by the beginning of a pattern alone",
-        file=_POSTGRES + "publish.sql#publish",
+        file="storage/postgres/migrations/0030_publish_all.sql",
         was=" AND k.topic ~ s.matcher",
         becomes="",
         caught_by="tests/contract/test_one_and_many.py::test_they_go_to_the_same_groups",
+    ),
+    Mutant(
+        "a batch does not say which of its ids were known",
+        file="storage/postgres/migrations/0030_publish_all.sql",
+        was="WHEN (SELECT count(*) FROM fresh) < cardinality($6)",
+        becomes="WHEN false",
+        caught_by="tests/contract/test_conflicts.py",
     ),
     Mutant(
         "a wildcard matches topics that an earlier release stored for another namespace",

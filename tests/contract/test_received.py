@@ -1,11 +1,13 @@
 """Messages from outside: stored with their marks, all or none, each once."""
 
 import asyncio
+from dataclasses import replace
 from typing import Unpack, cast
 from uuid import UUID
 
 import pytest
 
+from mainspring.model.errors import Rejected
 from mainspring.model.inbox import InboxFilter, InboxKey, InboxReceipt
 from mainspring.storage.contract import Storage
 from tests.contract.acting import HOUR, NOON, TOPIC, DraftOptions, claim, declare, draft, turn
@@ -97,6 +99,21 @@ async def test_if_one_cannot_be_stored_none_is_and_none_is_marked(storage: Stora
 
     assert await marks(storage) == {}
     assert await receive(storage, "a", "b") == {"a", "b"}
+
+
+async def test_one_whose_id_is_that_of_another_message_is_rejected_and_none_of_its_batch_is_marked(
+    storage: Storage,
+) -> None:
+    await declare(storage, "mailer", TOPIC)
+    known = draft(TOPIC)
+    await storage.mailbox.publish([known])
+    other = replace(known, payload=b'"other"')
+
+    with pytest.raises(Rejected, match=f"message {known.id} on {TOPIC} is not stored"):
+        await storage.inbox.receive(GROUP, SOURCE, {"a": draft(TOPIC), "b": other})
+
+    assert await marks(storage) == {}
+    assert await stored(storage) == [known.id]
 
 
 async def test_of_many_at_once_one_stores_each(storage: Storage) -> None:

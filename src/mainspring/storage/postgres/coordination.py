@@ -17,7 +17,7 @@ from mainspring.model.schedule import DELETED, NEVER, PAUSED, REPLACED, UNSERVED
 from mainspring.storage.operation import Clocked, Gateway, Now, operation
 from mainspring.storage.portable.coordination import SqlFanouts, SqlInbox, SqlLeases
 from mainspring.storage.portable.timetable import WIDTH, SqlTimetable, read_join
-from mainspring.storage.postgres.columns import EPOCH, clean, columns
+from mainspring.storage.postgres.columns import EPOCH, clean, columns, of_drafts
 from mainspring.storage.postgres.dialect import Names, PostgresOperations
 from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.script import Row, Script
@@ -90,6 +90,15 @@ class PostgresInbox(SqlInbox, PostgresOperations):
 
     def _store(self, drafts: Sequence[Draft]) -> Script[Published]:
         return self._mailbox.publish.script(drafts)
+
+    def _receive_all(
+        self, group: str, source: str, hashed: Sequence[str], drafts: Sequence[Draft], at: Now
+    ) -> Script[bool]:
+        batch = of_drafts(drafts)
+        if len(batch[5]) < len(drafts):
+            return False  # two of them have one id
+        rows = yield self._sql("inbox_receive_all", group, source, hashed, *batch, self._channel, at)
+        return bool(rows[0][0])
 
     @operation("write")
     def admit(

@@ -69,13 +69,19 @@ def open_join(names: Names, join: Join, members: Sequence[Draft], now: Now) -> S
     drafts = as_members(join, members)
     stored: set[UUID] = set()
     for start in range(0, len(drafts), _BATCH):
-        batch = columns.of_drafts(drafts[start : start + _BATCH])
-        stored.update(columns.plain_id(row[0]) for row in (yield names.opening("publish", *batch, names.bell, now)))
+        batch = drafts[start : start + _BATCH]
+        known = yield names.opening("publish", *columns.of_drafts(batch), names.bell, now)
+        stored |= _stored(batch, known)
     if stored:
         # Members that were there already belong to another call, perhaps an earlier copy of this one.
         following = written_draft(join.then), written_draft(join.failed)
         yield names("joint_open", join.id, len(stored), *following, now)
     return Published(frozenset(stored), (yield from conflicts(names, drafts, stored)))
+
+
+def _stored(drafts: Sequence[Draft], known: Sequence[Row]) -> frozenset[UUID]:
+    stored = frozenset(draft.id for draft in drafts)
+    return stored.difference(columns.plain_id(row[0]) for row in known) if known else stored
 
 
 def publish_unique(names: Names, publish: Publish, draft: Draft, key: UniqueKey, now: Now) -> Script[Receipt]:
@@ -175,9 +181,10 @@ class PostgresMailbox(SqlLimits, PostgresOperations):
             return Published(frozenset())
         if len(drafts) == 1 and columns.is_plain(drafts[0]):
             rows = yield self._sql("publish_one", *columns.of_draft(drafts[0]), self._channel, self.now)
+            stored = frozenset(each.id for each in drafts if rows)
         else:
             rows = yield self._sql("publish", *columns.of_drafts(drafts), self._channel, self.now)
-        stored = frozenset(columns.plain_id(row[0]) for row in rows)
+            stored = _stored(drafts, rows)
         return Published(stored, (yield from conflicts(self._sql, drafts, stored)))
 
     @operation("write")

@@ -55,7 +55,7 @@ def nobody(_: Sequence[Candidate]) -> list[Planning]:
 
 def test_five_hundred_shards_are_planned_in_five_statements_of_one_transaction() -> None:
     ids = [slice_id(identity(CursorKey("etl", "payments", f"shard-{n}"), NOON)) for n in range(500)]
-    recorder = Recorder([(7,)], candidates(500), [], [(id,) for id in ids], [])
+    recorder = Recorder([(7,)], candidates(500), [], [], [])
 
     answered = run(recorder, FANOUTS.plan.script(batch(500), everyone))
 

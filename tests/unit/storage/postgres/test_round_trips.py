@@ -19,6 +19,7 @@ from mainspring.storage.contract import Keyed
 from mainspring.storage.operation import HandSet, Nowhere
 from mainspring.storage.portable.retention import STRETCH
 from mainspring.storage.postgres.controls import PostgresControls
+from mainspring.storage.postgres.coordination import PostgresInbox
 from mainspring.storage.postgres.dialect import Names, Opening
 from mainspring.storage.postgres.ledger import PostgresLedger
 from mainspring.storage.postgres.mailbox import PostgresMailbox
@@ -29,6 +30,7 @@ NAMES = Names("mainspring")
 HOLD = timedelta(minutes=1)
 FAILURE = Failure("error", "boom")
 MAILBOX = PostgresMailbox(NAMES, Nowhere(), HandSet())
+INBOX = PostgresInbox(NAMES, Nowhere(), HandSet())
 UPKEEP = PostgresUpkeep(NAMES, Nowhere(), HandSet())
 MESSAGE = UUID(int=1)
 
@@ -62,10 +64,12 @@ def settlements(verdict: Verdict, count: int = 500, keep: Keep = "failures") -> 
 @pytest.mark.parametrize("count", [1, 500])
 def test_publishing_any_batch_is_one_trip_and_two_more_where_some_id_was_known(count: int) -> None:
     batch = drafts(count)
-    rows = [(each.id,) for each in batch]
+    first = [(batch[0].id,)]
+    # One message is answered with its id if it is stored, a batch with the ids that were known.
+    stored, known = (first, []) if count == 1 else ([], first)
 
-    assert len(bill(MAILBOX.publish.script(batch), rows)) == 1
-    _, asked, compared = bill(MAILBOX.publish.script(batch), rows[1:], [(True,)], [])
+    assert len(bill(MAILBOX.publish.script(batch), stored)) == 1
+    _, asked, compared = bill(MAILBOX.publish.script(batch), known, [(True,)], [])
 
     assert asked.sql == NAMES.sql("publish_readable")
     assert compared.sql == NAMES.sql("publish_known")
@@ -143,9 +147,8 @@ def test_plain_messages_pay_nothing_for_joins() -> None:
 @pytest.mark.parametrize(("count", "trips"), [(1, 2), (1000, 2), (2001, 4)])
 def test_a_join_is_one_transaction_and_a_thousand_members_a_trip(count: int, trips: int) -> None:
     members = drafts(count)
-    answers = [[(each.id,) for each in members[start : start + 1000]] for start in range(0, count, 1000)]
 
-    statements = bill(MAILBOX.join.script(Join(UUID(int=7), drafts(1)[0]), members), *answers)
+    statements = bill(MAILBOX.join.script(Join(UUID(int=7), drafts(1)[0]), members))
 
     assert [each.sql for each in statements] == [NAMES.sql("publish")] * (trips - 1) + [NAMES.sql("joint_open")]
     assert isinstance(statements[0], Opening)
@@ -153,9 +156,45 @@ def test_a_join_is_one_transaction_and_a_thousand_members_a_trip(count: int, tri
 
 
 def test_a_join_that_was_stored_already_is_not_stored_again() -> None:
-    statements = bill(MAILBOX.join.script(Join(UUID(int=7), drafts(1)[0]), drafts(3)), [], [(False,)])
+    members = drafts(3)
+    known = [(each.id,) for each in members]
+
+    statements = bill(MAILBOX.join.script(Join(UUID(int=7), drafts(1)[0]), members), known, [(False,)])
 
     assert [each.sql for each in statements] == [NAMES.sql("publish"), NAMES.sql("publish_readable")]
+
+
+def test_messages_from_outside_that_are_all_new_are_one_trip_and_no_transaction_of_several() -> None:
+    received = {f"id-{place}": each for place, each in enumerate(drafts(250))}
+
+    [statement] = bill(INBOX.receive.script("mail", "kafka", received), [(True,)])
+
+    assert statement.sql == NAMES.sql("inbox_receive_all")
+    assert not isinstance(statement, Opening)
+
+
+def test_messages_from_outside_of_which_some_are_known_are_one_transaction_more() -> None:
+    received = dict(zip(("new", "old"), drafts(2), strict=True))
+
+    tried, *others = bill(
+        INBOX.receive.script("mail", "kafka", received), [(False,)], [("new",)], [], [], [(received["new"].id,)]
+    )
+
+    names = ("inbox_receive", "inbox_receive_mismatched", "inbox_receive_again", "publish_one")
+    assert tried.sql == NAMES.sql("inbox_receive_all")
+    assert [each.sql for each in others] == [NAMES.sql(name) for name in names]
+    assert isinstance(others[0], Opening)
+
+
+def test_messages_from_outside_that_share_an_id_are_compared() -> None:
+    (draft,) = drafts(1)
+
+    first, *others = bill(
+        INBOX.receive.script("mail", "kafka", {"a": draft, "b": draft}), [("a",), ("b",)], [], [(True,)], []
+    )
+
+    assert first.sql == NAMES.sql("inbox_receive")
+    assert [each.sql for each in others] == [NAMES.sql(n) for n in ("publish", "publish_readable", "publish_known")]
 
 
 def test_a_row_that_is_locked_is_answered_in_the_same_trip() -> None:

@@ -73,7 +73,7 @@ def test_whatever_is_due_goes_on_in_seven_trips() -> None:
     row = (*ROW, 1, 0, NOON)
 
     found, trips = bill(
-        TIMETABLE.tick.script("shop", firing, 10, ()), DUE, [row], [("nightly",)], [(ID,)], [], [(0,)], NOTHING
+        TIMETABLE.tick.script("shop", firing, 10, ()), DUE, [row], [("nightly",)], [], [], [(0,)], NOTHING
     )
 
     assert found == ScheduleTick(fired=1, moved=1)
@@ -133,10 +133,8 @@ def test_a_parked_occurrence_that_got_away_to_its_groups_is_looked_for_again() -
 def test_what_is_entered_to_wait_rings_for_everybody_and_what_starts_at_once_does_not() -> None:
     draft = Draft(ID, "a", b"", schedule="nightly")
 
-    _, waits = bill(
-        TIMETABLE.enter.script([Occurrence(draft, NEVER)], Note("ann", "backfill")), [], [(ID,)], [], [(0,)]
-    )
-    _, starts = bill(TIMETABLE.enter.script([Occurrence(draft)], Note("ann", "trigger")), [], [(ID,)], [(0,)])
+    _, waits = bill(TIMETABLE.enter.script([Occurrence(draft, NEVER)], Note("ann", "backfill")), [], [], [], [(0,)])
+    _, starts = bill(TIMETABLE.enter.script([Occurrence(draft)], Note("ann", "trigger")), [], [], [(0,)])
 
     assert waits == ["note opens", "publish", "later", "release", "ring"]
     assert starts == ["note opens", "publish", "release"]

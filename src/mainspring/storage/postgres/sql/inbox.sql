@@ -13,6 +13,17 @@ FROM mainspring.inbox_admit(
     make_interval(secs => extract(epoch FROM $6::interval)::float8), $7::timestamptz
 )
 
+-- name: inbox_receive_all
+-- $1 group, $2 source, $3 16 characters of a hash and a message id each; $4 to $23 as $1 to $20 of publish. One row: whether all of them
+-- were new, and are marked as done and published; otherwise nothing is.
+SELECT mainspring.inbox_receive_all(
+    $1::text, $2::text, $3::text[],
+    $4::text[], $5::text[], $6::text[], $7::smallint[],
+    $8::integer[], $9::uuid[], $10::bytea[], $11::text[], $12::text[], $13::interval[], $14::timestamptz[],
+    $15::interval[], $16::timestamptz[], $17::text[], $18::uuid[], $19::text[], $20::boolean[], $21::uuid[],
+    $22::text, $23::timestamptz
+)
+
 -- name: inbox_release
 -- $1 group, $2 source, $3 message id, $4 by whom, $5 now. Returns one row when there was something to release.
 WITH released AS (
