@@ -168,18 +168,22 @@ async def beside_clients(url: str, options: argparse.Namespace) -> None:
     with kafka() as address:
         made = clients(address)
         rounds: dict[str, list[brokers.Round]] = {name: [] for name in made}
+        alone: list[brokers.Alone] = []
         for number in range(options.rounds):
+            alone.append(await brokers.without_broker(url, f"bench_alone_{number}", count))
             for name, make in made.items():
                 rounds[name].append(await brokers.measure(url, f"bench_brokers_{number}", make, count, number))
     for way, wanted in brokers.WANTED.items():
         for name, found in rounds.items():
-            ours, alone, by_hand = zip(*(getattr(each, way) for each in found), strict=True)
-            share, fair = (
-                statistics.median(a.rate / b.rate for a, b in zip(ours, o, strict=True)) for o in (alone, by_hand)
+            ours, client, by_hand = zip(*(getattr(each, way) for each in found), strict=True)
+            share, fair, most = (
+                statistics.median(a.rate / b.rate for a, b in zip(one, other, strict=True))
+                for one, other in ((ours, client), (ours, by_hand), ([getattr(each, way) for each in alone], client))
             )
             print(
-                f"  {way:<6} {name:<8} {_cost(ours)}; client {_cost(alone)}: {share:.2f} "
-                f"(≥ {wanted}: {verdict(share >= wanted)}); by hand {_cost(by_hand)}: {fair:.2f}"
+                f"  {way:<6} {name:<8} {_cost(ours)}; client {_cost(client)}: {share:.2f} "
+                f"(≥ {wanted}: {verdict(share >= wanted)}); by hand {_cost(by_hand)}: {fair:.2f}; "
+                f"these tables without a broker: {most:.2f} of the client"
             )
 
 

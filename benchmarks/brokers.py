@@ -89,6 +89,15 @@ class Round(NamedTuple):
     intake: Costs
 
 
+class Alone(NamedTuple):
+    """What the tables by hand cost without any broker: no relay or intake through these tables is faster."""
+
+    relay: Cost
+    """Batches claimed and deleted on two connections, so that the one waits while the other works."""
+    intake: Cost
+    """Batches of marks and rows of a queue, one after the other: they are stored in the order in which they came."""
+
+
 async def measure(url: str, schema: str, make: Callable[[], Client], count: int, turn: int) -> Round:
     """Send as many messages in three ways, and receive each of them in the same way; ``turn`` says which is first."""
     async with _place(make) as ours, _place(make) as client, _place(make) as by_hand, _tables(url, schema) as session:
@@ -105,6 +114,36 @@ async def measure(url: str, schema: str, make: Callable[[], Client], count: int,
             lambda: _raw_intake(session, _INSERT_ONCE.format(schema=schema), f"{schema}.job", by_hand, count),
         )
     return Round(relays, intakes)
+
+
+async def without_broker(url: str, schema: str, count: int) -> Alone:
+    """Measure the tables by hand alone."""
+    claim, delete = _CLAIM.format(schema=schema), _DELETE.format(schema=schema)
+    body = msgspec.json.encode(PAYLOAD)
+    async with _tables(url, schema) as first, _session(url) as second:
+
+        async def empty(session: asyncpg.Connection) -> None:
+            while claimed := await session.fetch(claim, IN_FLIGHT):
+                await session.execute(delete, [id for id, _ in claimed])
+
+        for measured in (False, True):  # the first time statements are prepared
+            await _fill(first, schema, count if measured else 2 * IN_FLIGHT)
+            watch = Watch()
+            await asyncio.gather(empty(first), empty(second))
+        relay = watch.cost(count)
+        ids = [str(uuid4()) for _ in range(count)]
+        insert = await first.prepare(_INSERT_ONCE.format(schema=schema))
+        watch.start()
+        for start in range(0, count, IN_FLIGHT):
+            batch = ids[start : start + IN_FLIGHT]
+            await insert.fetch(batch, [body] * len(batch))
+        return Alone(relay, watch.cost(count))
+
+
+async def _fill(session: asyncpg.Connection, schema: str, count: int) -> None:
+    rows = [(uuid4(), msgspec.json.encode(PAYLOAD)) for _ in range(count)]
+    await session.executemany(f"INSERT INTO {schema}.outbox VALUES ($1, now(), $2)", rows)
+    await session.execute(f"VACUUM ANALYZE {schema}.outbox")
 
 
 async def _in_turn(turn: int, *loops: Callable[[], Awaitable[Cost]]) -> Costs:
@@ -172,9 +211,7 @@ def _written(id: UUID, body: bytes, prefix: str) -> WireMessage:
 async def _relay_by_hand(session: asyncpg.Connection, schema: str, client: Client, count: int) -> Cost:
     """Measure a loop that claims a batch, sends it, and deletes it when all of it is confirmed."""
     claim, delete = _CLAIM.format(schema=schema), _DELETE.format(schema=schema)
-    rows = [(uuid4(), msgspec.json.encode(PAYLOAD)) for _ in range(count)]
-    await session.executemany(f"INSERT INTO {schema}.outbox VALUES ($1, now(), $2)", rows)
-    await session.execute(f"VACUUM ANALYZE {schema}.outbox")
+    await _fill(session, schema, count)
     prefix = client.sends().prefix
     async with client.publisher() as publish:
         await publish([_written(uuid4(), b"{}", prefix)])
