@@ -259,8 +259,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "the id of the protocol comes before that of the event",
         file="brokers/wire.py",
-        was='    id_ = attributes.get("id") or received.message_id or',
-        becomes='    id_ = received.message_id or attributes.get("id") or',
+        was="    id_ = sent_id or received.message_id\n",
+        becomes="    id_ = received.message_id or sent_id\n",
         caught_by=_WIRE + "::test_the_id_of_the_protocol_comes_before_those_of_other_libraries",
     ),
     Mutant(

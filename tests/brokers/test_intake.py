@@ -4,10 +4,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from mainspring import Context, Mainspring
 from mainspring.brokers.contract import BrokerConnection, Received

@@ -5,11 +5,11 @@ import json
 import logging
 from collections import UserDict
 from collections.abc import ItemsView, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from mainspring import Mainspring
 from mainspring.brokers.contract import BrokerConnection, Received

@@ -67,7 +67,7 @@ async def test_all_of_it_is_received(place: RedisBench) -> None:
     ((id, _),) = await place.client.xrange(place.stream)
     assert found == Received(
         b"\x00", {"ce-id": "7", "h:x": "ž"}, "text/plain", place.stream, f"{place.stream}/{id.decode()}", "7",
-        "order:7", "cart-7",
+        "order:7", "cart-7", token=id,
     )  # fmt: skip
 
 

@@ -6,8 +6,9 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+
+import msgspec
 
 from mainspring.model.errors import BadOption
 from mainspring.model.redaction import redacted
@@ -46,8 +47,7 @@ class SendResult(NamedTuple):
 SENT = SendResult("sent")
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(msgspec.Struct, frozen=True):
     """A message as it was received, not yet acknowledged."""
 
     body: bytes
@@ -63,7 +63,7 @@ class Received:
     key: str | None = None
     correlation_id: str | None = None
     redelivered: bool = False
-    token: Any = field(default=None, compare=False, repr=False)
+    token: Any = None
     """What the adapter acknowledges it by."""
     unreadable: str | None = None
     """Why what it has beside its body cannot be read, as where that is no UTF-8 text; None if it can."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import count
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from mainspring.brokers.contract import SENT, Broker, BrokerConnection, Received, SendResult, WireMessage
 from mainspring.model.errors import BrokerUnavailable

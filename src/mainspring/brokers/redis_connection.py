@@ -398,16 +398,21 @@ def _received(stream: str, entry: Sequence[Any], *, redelivered: bool = False) -
     if body is None:
         body = msgspec.json.encode({_name(name): _value(value) for name, value in fields.items()})
         fields = {b"content_type": b"application/json"}
-    about = [
-        None if (value := fields.pop(name, None)) is None else _name(value)
-        for name in (b"content_type", b"id", b"key", b"correlation_id")
-    ]
-    headers = {_header(name): _value(value) for name, value in fields.items()}
+    content_type, message_id = _popped(fields, b"content_type"), _popped(fields, b"id")
+    key, correlation_id = _popped(fields, b"key"), _popped(fields, b"correlation_id")
+    headers: dict[str, str | bytes]
+    try:
+        headers = {_header(name): value.decode() for name, value in fields.items()}
+    except UnicodeDecodeError:  # of one of them: the others are text nevertheless
+        headers = {_header(name): _value(value) for name, value in fields.items()}
     coordinates = bounded(f"{stream}/{id.decode()}", 200)
-    content_type, message_id, key, correlation_id = about
     return Received(
         body, headers, content_type, stream, coordinates, message_id, key, correlation_id, redelivered, id
     )  # fmt: skip
+
+
+def _popped(fields: dict[bytes, bytes], name: bytes) -> str | None:
+    return None if (value := fields.pop(name, None)) is None else _name(value)
 
 
 @lru_cache(maxsize=256)  # names repeat with each message

@@ -147,28 +147,38 @@ _WRITERS = {"cloudevents": _cloudevents, "masstransit": _masstransit, "cap": _ca
 
 def read(received: Received) -> Inbound:
     """Read a received message, in whichever format it is. Raises BadWire."""
-    headers = _text_headers(received.headers)
-    if (received.content_type or "").partition(";")[0].strip().lower() == STRUCTURED:
-        return _read_structured(received, headers)
-    attributes, rest = _split(headers)
-    lower = {name.lower(): value for name, value in rest.items()}
-    id_ = attributes.get("id") or received.message_id or next((lower[name] for name in _IDS if lower.get(name)), None)
-    if id_ is None and _is_uuid(lower.get("id")):
-        id_ = lower["id"]  # Debezium's outbox router; other programs name other things so
-    correlation = attributes.pop("correlationid", None) or received.correlation_id
+    if _is_structured(received.content_type):
+        return _read_structured(received)
+    attributes, rest = _split(received.headers)
+    sent_id, type_ = attributes.get("id"), attributes.get("type") or None
+    id_ = sent_id or received.message_id
+    correlation = attributes.pop("correlationid", None) or received.correlation_id or None
+    if rest:  # they may be those of another library
+        lower = {name.lower(): value for name, value in rest.items()}
+        id_ = id_ or next((lower[name] for name in _IDS if lower.get(name)), None)
+        if id_ is None and _is_uuid(lower.get("id")):
+            id_ = lower["id"]  # Debezium's outbox router; other programs name other things so
+        type_ = type_ or lower.get("cap-msg-name") or _masstransit_type(lower.get("mt-messagetype"))
+        correlation = correlation or next((lower[name] for name in _CORRELATION if lower.get(name)), None)
     return Inbound(
         id_ or received.coordinates,
-        attributes.get("source") if attributes.get("id") else None,
-        attributes.get("type") or lower.get("cap-msg-name") or _masstransit_type(lower.get("mt-messagetype")),
+        attributes.get("source") if sent_id else None,
+        type_,
         received.body,
         attributes.get("datacontenttype") or received.content_type or _JSON,
         rest if attributes.keys() <= _TO_FIELDS else {**rest, **_extensions(attributes)},
         attributes.get("partitionkey") or attributes.get("subject") or received.key,
-        correlation or next((lower[name] for name in _CORRELATION if lower.get(name)), None),
+        correlation,
     )
 
 
-def _read_structured(received: Received, headers: dict[str, str]) -> Inbound:
+@lru_cache(maxsize=256)  # content types repeat with each message
+def _is_structured(content_type: str | None) -> bool:
+    return (content_type or "").partition(";")[0].strip().lower() == STRUCTURED
+
+
+def _read_structured(received: Received) -> Inbound:
+    headers = {name: _text(name, value) for name, value in received.headers.items()}
     try:
         event = msgspec.json.decode(received.body, type=dict[str, msgspec.Raw])
         written = {name: _attribute(value) for name, value in event.items() if name not in _DATA}
@@ -205,26 +215,24 @@ def _text_data(raw: bytes) -> bytes:
     return value.encode() if isinstance(value, str) else raw
 
 
-def _text_headers(headers: Mapping[str, str | bytes]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, value in headers.items():
-        try:
-            found[name] = value if isinstance(value, str) else value.decode()
-        except UnicodeDecodeError as error:
-            raise BadWire(f"its header {name!r} is no UTF-8 text") from error
-    return found
+def _text(name: str, value: str | bytes) -> str:
+    try:
+        return value if isinstance(value, str) else value.decode()
+    except UnicodeDecodeError as error:
+        raise BadWire(f"its header {name!r} is no UTF-8 text") from error
 
 
-def _split(headers: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def _split(headers: Mapping[str, str | bytes]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the attributes of a CloudEvent, by their bare names, and the other headers."""
     attributes: dict[str, str] = {}
     rest: dict[str, str] = {}
     for name, value in headers.items():
         bare = _bare(name)
+        text = value if isinstance(value, str) else _text(name, value)
         if bare is None:
-            rest[name] = value
+            rest[name] = text
         else:
-            attributes[bare] = value
+            attributes[bare] = text
     return attributes, rest
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID, uuid5
 
@@ -107,7 +108,7 @@ class Reader:
             headers = check_headers(public(found.headers)) if found.headers else None
             key = None if found.key is None else check_name(found.key, "key")
             correlation = None if found.correlation_id is None else check_name(found.correlation_id, "correlation_id")
-            content_type = check_name(found.content_type, "content_type")
+            content_type = _check_content_type(found.content_type)
         except Refused:
             raise
         except (BadWire, BadOption) as error:
@@ -279,6 +280,11 @@ def _read_topics(topics: object) -> dict[str, str] | None:
     if not isinstance(topics, Mapping) or not topics:
         raise BadOption(f"app.intake(…, {topics!r}): pass topics by address, as in {{'orders': 'orders.placed'}}")
     return {check_name(address, "an address"): check_topic(topic) for address, topic in topics.items()}
+
+
+@lru_cache(maxsize=256)  # content types repeat with each message
+def _check_content_type(content_type: str) -> str:
+    return check_name(content_type, "content_type")
 
 
 def _short_id(id: str) -> str:

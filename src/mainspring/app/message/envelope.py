@@ -303,6 +303,7 @@ _VERSION = 0x7 << 76
 _VARIANT = 0b10 << 62
 _LOW = (1 << 12) - 1
 _UNKNOWN = SafeUUID.unknown  # reading it of the enum takes as long as making the rest of an id
+_set_number, _set_safety = (vars(UUID)[slot].__set__ for slot in ("int", "is_safe"))
 
 
 class Identities:
@@ -322,7 +323,9 @@ class Identities:
         # In 1/4096 of a millisecond: shifted right by twelve it is milliseconds, and the rest is the fraction.
         tick = time.time_ns() * 4096 // 1_000_000
         with self._lock:
-            self._last = tick = max(tick, self._last + 1)
+            if tick <= self._last:
+                tick = self._last + 1
+            self._last = tick
             noise = self._random.getrandbits(62)
         return _uuid((tick >> 12) << 80 | _VERSION | (tick & _LOW) << 64 | _VARIANT | noise)
 
@@ -335,8 +338,8 @@ class Identities:
 def _uuid(number: int) -> UUID:
     # UUID(int=number) without its checks, which cost as much as all the rest.
     made = object.__new__(UUID)
-    object.__setattr__(made, "int", number)
-    object.__setattr__(made, "is_safe", _UNKNOWN)
+    _set_number(made, number)
+    _set_safety(made, _UNKNOWN)
     return made
 
 
