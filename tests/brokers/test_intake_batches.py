@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from mainspring import Mainspring
 from mainspring.brokers.contract import BrokerConnection, Received
 from mainspring.brokers.memory import MemoryBroker, MemoryConnection, MemoryQueues
+from mainspring.model.errors import BrokerUnavailable
 from mainspring.model.inbox import InboxReceipt
 from mainspring.model.message import Draft
 from mainspring.runtime.intake import in_parts
@@ -68,6 +69,92 @@ async def test_while_a_full_batch_is_stored_the_next_is_received_unless_a_limit_
     in_turn = [(took, 250), (gave, 250), (took, 250), (gave, 250), (took, 100), (gave, 100)]
     ahead = [(took, 250), (took, 250), (gave, 250), (took, 100), (gave, 250), (gave, 100)]
     assert [each for each in broker.log if each[1]] == (ahead if pending_limit is None else in_turn)
+
+
+class Slow(Logged):
+    """Acknowledges the first batch only when it is told to, or fails to."""
+
+    def __init__(self, queues: MemoryQueues, *, read: str) -> None:
+        super().__init__(queues, read=read)
+        self.may_acknowledge = asyncio.Event()
+        self.error: BrokerUnavailable | None = None
+
+    async def connect(self) -> BrokerConnection:
+        made = await super().connect()
+        assert isinstance(made, MemoryConnection)
+        acknowledge = made.ack
+
+        async def ack(received: Sequence[Received]) -> None:
+            await self.may_acknowledge.wait()
+            error, self.error = self.error, None
+            if error is not None:
+                raise error
+            await acknowledge(received)
+
+        made.ack = ack  # type: ignore[method-assign]
+        return made
+
+
+async def test_while_a_full_batch_is_acknowledged_the_next_is_stored_and_no_more(
+    tmp_path: Path, queues: MemoryQueues
+) -> None:
+    app = Mainspring(f"sqlite:///{tmp_path}/billing.db", name="billing", auto_migrate=True)
+    broker = Slow(queues, read="orders")
+    for number in range(1_000):
+        queues.put("orders", event(number))
+
+    @app.consumer(TOPIC, source=broker)
+    async def bill(order: dict[str, int]) -> None: ...
+
+    async with app.worker() as worker:
+        counts = worker.links()[0][1].counts
+        await until(lambda: counts["received"] == 750)
+        await until(lambda: counts["stored"] == 500)
+        assert ("acknowledged", 250) not in broker.log
+        broker.may_acknowledge.set()
+        await until(lambda: broker.log.count(("acknowledged", 250)) == 4)
+        assert counts["stored"] == 1_000
+
+
+async def test_an_acknowledgement_that_fails_while_the_next_batch_is_stored_is_logged(
+    tmp_path: Path, queues: MemoryQueues, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = Mainspring(f"sqlite:///{tmp_path}/billing.db", name="billing", auto_migrate=True)
+    broker = Slow(queues, read="orders")
+    broker.error = BrokerUnavailable("it was not taken")
+    broker.may_acknowledge.set()
+    for number in range(1_000):
+        queues.put("orders", event(number))
+
+    @app.consumer(TOPIC, source=broker)
+    async def bill(order: dict[str, int]) -> None: ...
+
+    async with app.worker() as worker:
+        counts = worker.links()[0][1].counts
+        await until(lambda: counts["stored"] == 1_000)
+        await until(lambda: broker.log.count(("acknowledged", 250)) == 3)
+
+    assert "it was not taken" in caplog.text
+
+
+async def test_a_worker_that_stops_waits_for_what_is_being_acknowledged(tmp_path: Path, queues: MemoryQueues) -> None:
+    app = Mainspring(f"sqlite:///{tmp_path}/billing.db", name="billing", auto_migrate=True)
+    broker = Slow(queues, read="orders")
+    for number in range(2_000):
+        queues.put("orders", event(number))
+
+    @app.consumer(TOPIC, source=broker)
+    async def bill(order: dict[str, int]) -> None: ...
+
+    async with app.worker() as worker:
+        counts = worker.links()[0][1].counts
+        await until(lambda: counts["stored"] == 500)
+        stopping = asyncio.create_task(worker.stop())
+        await until(lambda: worker._intakes[0]._stopping)
+        broker.may_acknowledge.set()
+        await stopping
+
+    assert len(queues.waiting["orders"]) == 2_000 - counts["stored"]
 
 
 async def test_what_was_received_ahead_is_given_back_in_its_order_by_a_worker_that_stops(

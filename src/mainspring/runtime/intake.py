@@ -36,7 +36,7 @@ _AHEAD = 0.01
 _MOST_BYTES = 8 * 1024 * 1024
 """How many bytes of payloads are stored in one transaction, which must end before the database counts as away."""
 
-_AT_ONCE = 25
+_AT_ONCE = 50
 """How many received messages are read before what is stored beside them goes on."""
 
 Read = Callable[[Received], tuple[str, Draft]]
@@ -126,9 +126,11 @@ class Intake(Service):
         self._held: _Held | None = None
         self._receiving: asyncio.Task[_Held] | None = None
         """What waits for a message, or has the next batch while one is stored."""
+        self._acking: asyncio.Task[None] | None = None
+        """Acknowledges a batch that is stored, while the next one is."""
 
     async def turn(self) -> float:
-        """Receive a batch, store it, acknowledge it. While it is stored the next one is received and read."""
+        """Receive a batch and store it. In the meantime the one before is acknowledged, and the next is received."""
         if self._held is not None and self._held.connection.closed:
             self._held = None  # the broker delivers them again
         if self._held is None:
@@ -140,6 +142,8 @@ class Intake(Service):
             self._held = await self._next()
         if self._held is not None:
             await self._store(self._held)
+        else:
+            await self._acknowledged()
         return 0.0
 
     async def _next(self) -> _Held | None:
@@ -165,9 +169,23 @@ class Intake(Service):
         self._held = None
         counts["stored"] += len(held.new)
         counts["repeat"] += len(held.batch) - len(held.new)
+        before, self._acking = self._acking, asyncio.create_task(self._acknowledge(held))
+        if before is not None:
+            await before
+        if self._receiving is None:  # there is nothing to store in the meantime
+            await self._acknowledged()
+
+    async def _acknowledge(self, held: _Held) -> None:
+        broker = self.feed.link.broker
         await held.connection.ack(held.batch)
         if self.feed.spans is not None:
             self.feed.spans.received(held.drafts, held.new, (broker.kind, broker.source), held.came_at)
+
+    async def _acknowledged(self) -> None:
+        """Wait until the broker has the acknowledgement of the last batch that was stored. Raises BrokerError."""
+        acking, self._acking = self._acking, None
+        if acking is not None:
+            await acking
 
     def _tell_mismatched(self, id: str) -> None:
         _logger.warning("%s of %s came again with another payload, which is not stored", id, self.feed.name)
@@ -240,6 +258,8 @@ class Intake(Service):
             await asyncio.wait([receiving])
             if not receiving.cancelled() and receiving.exception() is None:
                 left.append(receiving.result())
+        with contextlib.suppress(BrokerError):  # they are delivered again, and their marks refuse them
+            await self._acknowledged()
         for held in reversed(left):  # the first of them is then received first
             await self._give_back(held)
         self._lag.end_soon()
