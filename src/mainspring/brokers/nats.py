@@ -181,11 +181,12 @@ def is_subject(text: str) -> bool:
 def written_headers(message: WireMessage, subject: str) -> dict[str, str]:
     """Return the headers of a message to a subject, as they are sent."""
     # The id is first: a server that meets its name in a value before it does not deduplicate.
-    found = {"Nats-Msg-Id": _encoded(f"{message.id}@{subject}"), "content-type": _encoded(message.content_type)}
-    for name, value in message.headers.items():
-        if (written := _encoded_name(name)) is not None:
-            found[written] = _encoded(value)
-    return found
+    values = [f"{message.id}@{subject}", message.content_type, *message.headers.values()]
+    together = "".join(values)
+    if not (together.isascii() and together.isprintable()) or "%" in together or " " in together:
+        values = [_encoded(each) for each in values]
+    names = ("Nats-Msg-Id", "content-type", *map(_encoded_name, message.headers))
+    return {name: value for name, value in zip(names, values, strict=True) if name is not None}
 
 
 def read_headers(
@@ -212,8 +213,6 @@ def _encoded_name(name: str) -> str | None:
 
 
 def _encoded(text: str, unsafe: re.Pattern[str] = _UNSAFE) -> str:
-    if unsafe is _UNSAFE and text.isascii() and text.isprintable() and "%" not in text and text == text.strip(" "):
-        return text  # as the pattern would find, in a fifth of its time
     return unsafe.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
 
 

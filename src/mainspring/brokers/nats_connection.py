@@ -16,6 +16,7 @@ from nats.errors import Error
 
 from mainspring.brokers.contract import SENT, Received, SendResult, WireMessage, bounded
 from mainspring.brokers.nats import is_subject, read_headers, written_headers
+from mainspring.brokers.nats_answers import Answer, Answers
 from mainspring.brokers.nats_client import UNREADABLE, Client
 from mainspring.model.errors import BadOption, BrokerError, BrokerUnavailable
 from mainspring.model.text import described
@@ -34,9 +35,6 @@ _GATHER = 0.02
 _REFUSED, _DENIED, _MISSING, _TIMED_OUT, _AWAY = 400, 403, 404, 408, 503
 _DECLARE = "Pass declare=True, with subjects= for the stream, or make it by `nats stream add` and `nats consumer add`"
 _NOT_PERMITTED = re.compile(r'permissions violation for publish to "(.*)"', re.IGNORECASE)
-
-Answer = dict[str, Any]
-"""A reply of JetStream, with the ``subject`` it was asked at; what went wrong is in ``error``, as the server has it."""
 
 
 async def connect(broker: Nats, user: tuple[str | None, str | None], fixed: Sequence[str]) -> NatsConnection:
@@ -68,7 +66,7 @@ class NatsConnection:
         self._closing = False
         self._numbers = count(1)
         self._replies = self._pulls = ""
-        self._asked: dict[str, tuple[str, asyncio.Future[Answer]]] = {}
+        self._asked: dict[str, tuple[str, Answers, int]] = {}
         self._subscription: Any = None  # by which messages arrive, from the first receive on
         self._pull: str | None = None  # where the server ends the pull that is open
         self._pull_ends = 0.0
@@ -98,7 +96,7 @@ class NatsConnection:
                 token=self._user if is_token else None,
             )
             self._replies, self._pulls = self._client.new_inbox(), self._client.new_inbox()
-            await self._subscribe(self._replies, self._answer)
+            await self._client.listen(f"{self._replies}.*", self._answer)
         except (Error, OSError, TimeoutError) as error:
             denied = re.search("authori|authent", str(error), re.IGNORECASE)
             what = "user and the password" if denied else "host and the port"
@@ -124,28 +122,33 @@ class NatsConnection:
         """See ``BrokerConnection``."""
         clock = asyncio.get_running_loop().time
         until = clock() + within
-        asked = [await self._publish(each) for each in messages]
-        if asked and (await asyncio.wait(asked, timeout=within))[1]:
+        asked = Answers(len(messages))
+        for place, each in enumerate(messages):
+            await self._publish(each, asked, place)
+        if not await asked.complete(within):
             self._lose(f"{self._where} has not confirmed within {within:g} s")
-        answers = [each.result() for each in asked]
+        answers = asked.found()
         unheard = {each["subject"] for each in answers if each.get("unheard")}
         why = {each: await self._unheard(each, until - clock()) for each in unheard}
         return [why[each["subject"]] if each.get("unheard") else self._judged(each) for each in answers]
 
-    async def _publish(self, message: WireMessage) -> asyncio.Future[Answer]:
+    async def _publish(self, message: WireMessage, asked: Answers, place: int) -> None:
         try:
             subject = self._broker.address(message.topic)
             headers = written_headers(message, subject)
             fits = is_subject(subject)
         except Exception as error:  # noqa: BLE001 - of the application's own function, or text that is no Unicode
-            return self._known(_REFUSED, str(error) if isinstance(error, BadOption) else described(error))
+            why = str(error) if isinstance(error, BadOption) else described(error)
+            return asked.put(place, _error(_REFUSED, why))
         if not fits:
-            return self._known(_REFUSED, f"no message can be sent to subject {subject[:200]!r}: change subject=")
+            why = f"no message can be sent to subject {subject[:200]!r}: change subject="
+            return asked.put(place, _error(_REFUSED, why))
         # The client counts the body alone, and the server closes the connection if it is too large with its headers.
         size = len(message.body) + 12 + sum(map(len, headers)) + sum(map(len, headers.values())) + 4 * len(headers)
         if size > (limit := self._client.max_payload):
-            return self._known(_REFUSED, f"its {size:,} bytes with headers exceed {limit:,}: raise max_payload there")
-        return await self._request(subject, message.body, headers)
+            why = f"its {size:,} bytes with headers exceed {limit:,}: raise max_payload there"
+            return asked.put(place, _error(_REFUSED, why))
+        return await self._request(asked, place, subject, message.body, headers)
 
     def _judged(self, answer: Answer) -> SendResult:
         if "error" in answer:
@@ -189,7 +192,7 @@ class NatsConnection:
 
     async def _pull_next(self, limit: int, expires: float) -> None:
         if self._subscription is None:
-            self._subscription = await self._subscribe(self._pulls, self._arrive)
+            self._subscription = await self._client.listen(f"{self._pulls}.*", self._arrive)
         self._pull, self._wanted = f"{self._pulls}.{next(self._numbers)}", limit
         self._pull_ends = asyncio.get_running_loop().time() + expires
         # no_wait with expires waits for the first message alone: the server ends the pull with the last that it has.
@@ -197,7 +200,7 @@ class NatsConnection:
         path = f"$JS.API.CONSUMER.MSG.NEXT.{self._broker.stream}.{self._broker.durable}"
         await self._put(path, msgspec.json.encode(request), self._pull)
 
-    async def _arrive(self, message: Any) -> None:
+    def _arrive(self, message: Any) -> None:
         if message.reply:
             self._arrived.append(message)
             self._wanted -= 1
@@ -205,11 +208,12 @@ class NatsConnection:
                 self._pull = None
         elif message.subject == self._pull:
             self._pull = None
-            status = (message.headers or {}).get("Status")
+            headers = message.headers or {}
+            status = headers.get("Status")
             if status == "503":
                 self._refused = "nothing answers: it is not there, or has no leader at the moment"
             elif status not in ("404", "408"):  # no more there, or not in time
-                self._refused = f"{status} {message.headers.get('Description', '')}".strip()
+                self._refused = f"{status} {headers.get('Description', '')}".strip()
         self._news.set()
 
     async def _woken(self, pause: float) -> bool:
@@ -261,7 +265,7 @@ class NatsConnection:
         for each in received[:-1]:
             await self._put(each.token, b"+ACK")
         for each in received[-1:]:
-            found = await _in_time(await self._request(each.token, b"+ACK"), _ANSWER_WITHIN)
+            found = await self._asked_one(each.token, b"+ACK", _ANSWER_WITHIN)
             if "error" in found:
                 raise BrokerUnavailable(f"{self._where} has not taken acknowledgements: {_why(found)}")
         for each in received:
@@ -341,10 +345,6 @@ class NatsConnection:
             if (writer := getattr(self._client._transport, "_io_writer", None)) is not None:  # noqa: SLF001
                 writer.transport.abort()
 
-    async def _subscribe(self, inbox: str, called: Any) -> Any:
-        # Without limits: beyond them the client drops messages.
-        return await self._client.subscribe(f"{inbox}.*", cb=called, pending_msgs_limit=0, pending_bytes_limit=0)
-
     async def _put(self, subject: str, body: bytes, reply: str = "", headers: dict[str, str] | None = None) -> None:
         if self.closed:
             raise BrokerUnavailable(self._gone())
@@ -354,36 +354,39 @@ class NatsConnection:
             raise BrokerUnavailable(f"{self._where}: {error}") from error
 
     async def _request(
-        self, subject: str, body: bytes, headers: dict[str, str] | None = None
-    ) -> asyncio.Future[Answer]:
+        self, asked: Answers, place: int, subject: str, body: bytes, headers: dict[str, str] | None = None
+    ) -> None:
         number = str(next(self._numbers))
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._asked[number] = subject, future
+        self._asked[number] = subject, asked, place
         try:
             await self._put(subject, body, f"{self._replies}.{number}", headers)
         except BrokerUnavailable as error:
             del self._asked[number]
-            return self._known(_AWAY, str(error))
-        return future
+            asked.put(place, _error(_AWAY, str(error)))
 
-    async def _ask(self, path: str, body: object = None, within: float | None = None) -> Answer:
-        future = await self._request(f"$JS.API.{path}", b"" if body is None else msgspec.json.encode(body))
-        return await _in_time(future, _ANSWER_WITHIN if within is None else within)
+    async def _ask(self, path: str, body: object = None, within: float = _ANSWER_WITHIN) -> Answer:
+        return await self._asked_one(f"$JS.API.{path}", b"" if body is None else msgspec.json.encode(body), within)
 
-    async def _answer(self, message: Any) -> None:
-        subject, future = self._asked.pop(message.subject.rpartition(".")[2], ("", None))
-        if future is not None and not future.done():
+    async def _asked_one(self, subject: str, body: bytes, within: float) -> Answer:
+        asked = Answers(1)
+        await self._request(asked, 0, subject, body)
+        await asked.complete(max(0.0, within))
+        return (asked.found() or [_error(_TIMED_OUT, f"no answer within {within:g} s")])[0]
+
+    def _answer(self, message: Any) -> None:
+        if (known := self._asked.pop(message.subject.rpartition(".")[2], None)) is not None:
+            subject, asked, place = known
             answer = _read(message)
             answer["subject"] = subject
-            future.set_result(answer)
+            asked.put(place, answer)
 
     async def _tell(self, error: Exception) -> None:
         """Note an error that the client reports: a user that may not publish gets no other answer."""
         self._told = described(error)
         denied = _NOT_PERMITTED.search(str(error))
-        for subject, future in self._asked.values():
-            if denied is not None and subject.lower() == denied[1].lower() and not future.done():
-                future.set_result(_error(_DENIED, f"{self._where}: {error}"))
+        for subject, asked, place in self._asked.values():
+            if denied is not None and subject.lower() == denied[1].lower():
+                asked.put(place, _error(_DENIED, f"{self._where}: {error}"))
 
     async def _ended(self) -> None:
         self._lose(f"the connection to {self._where} is lost: {self._client.last_error or self._told}")
@@ -393,22 +396,11 @@ class NatsConnection:
 
     def _lose(self, why: str) -> None:
         self._lost = self._lost or why
-        for _, future in self._asked.values():
-            if not future.done():
-                future.set_result(_error(_AWAY, self._lost))
+        for _, asked, place in self._asked.values():
+            asked.put(place, _error(_AWAY, self._lost))
         self._asked.clear()
         self._arrived.clear()  # they are delivered again
         self._news.set()
-
-    def _known(self, code: int, why: str) -> asyncio.Future[Answer]:
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        future.set_result(_error(code, why))
-        return future
-
-
-async def _in_time(future: asyncio.Future[Answer], within: float) -> Answer:
-    done, _ = await asyncio.wait([future], timeout=max(0.0, within))
-    return future.result() if done else _error(_TIMED_OUT, f"no answer within {within:g} s")
 
 
 def _read(message: Any) -> Answer:
@@ -417,7 +409,7 @@ def _read(message: Any) -> Answer:
         return {**_error(_AWAY, "no responders"), "unheard": True} if unheard else {}
     try:
         return msgspec.json.decode(message.data, type=Answer)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return _error(_AWAY, f"the answer is not one of JetStream: {error}")
 
 
