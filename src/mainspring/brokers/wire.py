@@ -29,6 +29,8 @@ _DATA = ("data", "data_base64")
 _TO_FIELDS = frozenset({"id", "specversion", "source", "type", "time", "datacontenttype", "subject", "partitionkey"})
 _CORRELATION = ("correlationid", "cap-corr-id")
 _CAP_TYPE = "String"
+_WRITTEN = ("specversion", "id", "source", "type", "time", "subject", "correlationid", "causationid")
+"""The attributes of a CloudEvent that are written."""
 
 
 class Outbound(NamedTuple):
@@ -79,21 +81,27 @@ def write(message: Outbound, app: str, how: WireFormat, prefix: str) -> WireMess
     return WireMessage(str(message.id), message.topic, body, content_type, headers, message.key, correlation)
 
 
-def _attributes(message: Outbound, app: str) -> dict[str, str]:
+def _attributes(message: Outbound, app: str, prefix: str = "") -> dict[str, str]:
+    version, id_, source, type_, time, subject, correlation, causation = _names(prefix)
     found = {
-        "specversion": "1.0",
-        "id": str(message.id),
-        "source": app,
-        "type": message.topic,
-        "time": _time(message.published_at),
+        version: "1.0",
+        id_: str(message.id),
+        source: app,
+        type_: message.topic,
+        time: _time(message.published_at),
     }
     if message.key is not None:
-        found["subject"] = message.key
+        found[subject] = message.key
     if message.correlation_id is not None:
-        found["correlationid"] = message.correlation_id
+        found[correlation] = message.correlation_id
     if message.causation_id is not None:
-        found["causationid"] = str(message.causation_id)
+        found[causation] = str(message.causation_id)
     return found
+
+
+@lru_cache(maxsize=16)
+def _names(prefix: str) -> tuple[str, ...]:
+    return tuple(prefix + name for name in _WRITTEN)
 
 
 @lru_cache(maxsize=256)  # messages that are published together have one
@@ -103,7 +111,7 @@ def _time(at: datetime) -> str:
 
 def _cloudevents(message: Outbound, app: str, prefix: str) -> dict[str, str]:
     # datacontenttype is the content type of the protocol itself in binary mode.
-    return {prefix + name: value for name, value in _attributes(message, app).items()}
+    return _attributes(message, app, prefix)
 
 
 def _structured(message: Outbound, app: str, own: Mapping[str, str]) -> bytes:
