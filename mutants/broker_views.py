@@ -146,4 +146,12 @@ MUTANTS: list[Mutant] = [
         becomes='    get("/api/brokers/check", check,',
         caught_by=_SCREEN + "::test_an_operator_checks_the_brokers_and_a_viewer_may_not",
     ),
+    Mutant(
+        "an acknowledgement that failed beside the next store is not reported",
+        file="runtime/intake.py",
+        was="        if before is not None:\n            await before\n",
+        becomes="",
+        caught_by="tests/brokers/test_intake_batches.py"
+        "::test_an_acknowledgement_that_fails_while_the_next_batch_is_stored_is_logged",
+    ),
 ]
