@@ -143,7 +143,7 @@ def of_drafts(drafts: Iterable[Draft]) -> tuple[list[Any], ...]:
     ]
     return (
         *columns(kinds, 4),
-        places,
+        places if len(kinds) > 1 else [],
         list(unique),
         [each.payload for each in batch],
         _filled([None if each.headers is None else written_mapping(each.headers) for each in batch]),

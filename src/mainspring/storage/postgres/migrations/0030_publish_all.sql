@@ -4,7 +4,7 @@ CREATE FUNCTION mainspring.publish_all(
     -- The kinds of drafts in this batch, each once: topics, content types, groups, priorities.
     text[], text[], text[], smallint[],
     -- The drafts, one per place: places in the kinds, ids, payloads, headers, keys, delays, instants, times to live, expiries,
-    -- correlations, causations, schedules, whether by hand, joins. An unused array may be empty.
+    -- correlations, causations, schedules, whether by hand, joins. An unused array may be empty, the first where there is one kind.
     integer[], uuid[], bytea[], text[], text[], interval[], timestamptz[], interval[], timestamptz[],
     text[], uuid[], text[], boolean[], uuid[],
     -- Channel, now. Returns the ids that were known already.
@@ -43,7 +43,7 @@ draft AS MATERIALIZED (
             kind, id, payload, headers, key, delay, at, expires_in, expires_at, correlation_id, causation_id, schedule,
             manual, join_id, position
         )
-        JOIN kind ON kind.place = d.kind,
+        JOIN kind ON kind.place = coalesce(d.kind, 1),
         (SELECT coalesce($20, statement_timestamp()) AS now) AS clock
 ),
 -- In the order of ids, so that two callers that retry the same batch do not deadlock.
@@ -69,7 +69,7 @@ delivered AS (
     SELECT
         draft.id, receiver.name, draft.priority, greatest(draft.scheduled_for, draft.now), draft.scheduled_for,
         draft.now, draft.key, draft.schedule, coalesce(draft.manual, false), draft.join_id
-    FROM draft JOIN receiver ON receiver.kind = draft.kind
+    FROM draft JOIN receiver ON receiver.kind = coalesce(draft.kind, 1)
     WHERE (draft.id IN (SELECT fresh.id FROM fresh)) IS TRUE
     ORDER BY draft.position, receiver.position
     RETURNING group_name
