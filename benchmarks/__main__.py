@@ -16,7 +16,7 @@ import uvloop
 
 from benchmarks import backlog, bell, brokers, dashboard, dispatch, drain, handles, lateness, raw_loop
 from benchmarks import options as consumer_options
-from benchmarks.broker_clients import clients
+from benchmarks.broker_clients import IN_PROCESS, clients
 from benchmarks.kafka_cluster import kafka
 from benchmarks.options import Rates
 from benchmarks.server import postgres
@@ -168,23 +168,26 @@ async def beside_clients(url: str, options: argparse.Namespace) -> None:
     with kafka() as address:
         made = clients(address)
         rounds: dict[str, list[brokers.Round]] = {name: [] for name in made}
-        alone: list[brokers.Alone] = []
         for number in range(options.rounds):
-            alone.append(await brokers.without_broker(url, f"bench_alone_{number}", count))
             for name, make in made.items():
                 rounds[name].append(await brokers.measure(url, f"bench_brokers_{number}", make, count, number))
     for way, wanted in brokers.WANTED.items():
-        for name, found in rounds.items():
-            ours, client, by_hand = zip(*(getattr(each, way) for each in found), strict=True)
-            share, fair, most = (
-                statistics.median(a.rate / b.rate for a, b in zip(one, other, strict=True))
-                for one, other in ((ours, client), (ours, by_hand), ([getattr(each, way) for each in alone], client))
-            )
+        columns = {
+            name: list(zip(*(getattr(each, way) for each in found), strict=True)) for name, found in rounds.items()
+        }
+        bare, _, bare_by_hand = columns.pop(IN_PROCESS)
+        print(f"  {way:<6} no broker {_cost(bare)}; by hand {_cost(bare_by_hand)}: {_share(bare, bare_by_hand):.2f}")
+        for name, (ours, client, by_hand) in columns.items():
+            share = _share(ours, client)
             print(
-                f"  {way:<6} {name:<8} {_cost(ours)}; client {_cost(client)}: {share:.2f} "
-                f"(≥ {wanted}: {verdict(share >= wanted)}); by hand {_cost(by_hand)}: {fair:.2f}; "
-                f"these tables without a broker: {most:.2f} of the client"
+                f"  {way:<6} {name:<9} {_cost(ours)}; client {_cost(client)}: {share:.2f} "
+                f"(≥ {wanted}: {verdict(share >= wanted)}); by hand {_cost(by_hand)}: {_share(ours, by_hand):.2f}; "
+                f"of the client, by hand {_share(by_hand, client):.2f}, and without a broker {_share(bare, client):.2f}"
             )
+
+
+def _share(ours: Sequence[brokers.Cost], theirs: Sequence[brokers.Cost]) -> float:
+    return statistics.median(a.rate / b.rate for a, b in zip(ours, theirs, strict=True))
 
 
 def _cost(found: Sequence[brokers.Cost]) -> str:

@@ -19,6 +19,7 @@ from redis.asyncio import Redis
 
 from mainspring.brokers import Kafka, Nats, RabbitMQ, RedisStreams
 from mainspring.brokers.contract import Broker, WireMessage
+from mainspring.brokers.memory import MemoryBroker, MemoryQueues
 from tests.brokers.benches.kafka import REAL
 from tests.services.brokers import SERVERS, listens
 
@@ -342,10 +343,56 @@ class NatsClient(Client):
             return int((found.num_pending or 0) + (found.num_ack_pending or 0))
 
 
+class InProcessClient(Client):
+    """No broker at all: what Mainspring and the tables by hand do without one."""
+
+    async def open(self) -> None:
+        self._queues = MemoryQueues({self.name: [TOPIC]})
+
+    async def close(self) -> None:
+        self._queues.fail()
+
+    def sends(self) -> Broker:
+        return MemoryBroker(self._queues)
+
+    def reads(self) -> Broker:
+        return MemoryBroker(self._queues, read=self.name)
+
+    @asynccontextmanager
+    async def publisher(self) -> AsyncIterator[Publish]:
+        connection = await self.sends().connect()
+
+        async def publish(messages: Sequence[WireMessage]) -> None:
+            for start in range(0, len(messages), IN_FLIGHT):
+                await connection.send(messages[start : start + IN_FLIGHT], 5)
+
+        yield publish
+
+    @asynccontextmanager
+    async def consumer(self) -> AsyncIterator[Receive]:
+        connection = await self.reads().connect()
+
+        async def receive(limit: int) -> Taken:
+            found = await connection.receive(limit, 5)
+            return Taken([(each.message_id or "", each.body) for each in found], lambda: connection.ack(found))
+
+        yield receive
+
+    async def waiting(self) -> int:
+        return len(self._queues.waiting[self.name])
+
+
+IN_PROCESS = "none"
+"""The name of no broker."""
+
+
 def clients(kafka: str) -> dict[str, Callable[[], Client]]:
     """Return how to make one at each broker that listens, by its name; ``kafka`` is the address of that."""
     kinds = {"rabbitmq": RabbitMQClient, "redis": RedisClient, "nats": NatsClient}
-    found: dict[str, Callable[[], Client]] = {"Kafka": lambda: KafkaClient(kafka)}
+    found: dict[str, Callable[[], Client]] = {
+        IN_PROCESS: lambda: InProcessClient("memory://"),
+        "Kafka": lambda: KafkaClient(kafka),
+    }
     for name, kind in kinds.items():
         server = SERVERS[name]
         if listens(server):

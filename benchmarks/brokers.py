@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import msgspec
 
-from benchmarks.broker_clients import IN_FLIGHT, TOPIC, Client
+from benchmarks.broker_clients import IN_FLIGHT, TOPIC, Client, Publish
 from benchmarks.drain import PAYLOAD, tidy, verify
 from mainspring import Mainspring
 from mainspring.brokers.contract import Broker, BrokerConnection, Received, WireMessage
@@ -89,15 +89,6 @@ class Round(NamedTuple):
     intake: Costs
 
 
-class Alone(NamedTuple):
-    """What the tables by hand cost without any broker: no relay or intake through these tables is faster."""
-
-    relay: Cost
-    """Batches claimed and deleted on two connections, so that the one waits while the other works."""
-    intake: Cost
-    """Batches of marks and rows of a queue, one after the other: they are stored in the order in which they came."""
-
-
 async def measure(url: str, schema: str, make: Callable[[], Client], count: int, turn: int) -> Round:
     """Send as many messages in three ways, and receive each of them in the same way; ``turn`` says which is first."""
     async with _place(make) as ours, _place(make) as client, _place(make) as by_hand, _tables(url, schema) as session:
@@ -105,39 +96,15 @@ async def measure(url: str, schema: str, make: Callable[[], Client], count: int,
             turn,
             lambda: _relay(url, f"{schema}_relay", ours, count),
             lambda: _raw_relay(client, count),
-            lambda: _relay_by_hand(session, schema, by_hand, count),
+            lambda: _relay_by_hand(url, schema, by_hand, count),
         )
         intakes = await _in_turn(
             turn,
             lambda: _intake(url, f"{schema}_intake", ours, count),
             lambda: _raw_intake(session, _INSERT.format(schema=schema), f"{schema}.received", client, count),
-            lambda: _raw_intake(session, _INSERT_ONCE.format(schema=schema), f"{schema}.job", by_hand, count),
+            lambda: _raw_intake(session, _INSERT_ONCE.format(schema=schema), f"{schema}.job", by_hand, count + 1),
         )
     return Round(relays, intakes)
-
-
-async def without_broker(url: str, schema: str, count: int) -> Alone:
-    """Measure the tables by hand alone."""
-    claim, delete = _CLAIM.format(schema=schema), _DELETE.format(schema=schema)
-    body = msgspec.json.encode(PAYLOAD)
-    async with _tables(url, schema) as first, _session(url) as second:
-
-        async def empty(session: asyncpg.Connection) -> None:
-            while claimed := await session.fetch(claim, IN_FLIGHT):
-                await session.execute(delete, [id for id, _ in claimed])
-
-        for measured in (False, True):  # the first time statements are prepared
-            await _fill(first, schema, count if measured else 2 * IN_FLIGHT)
-            watch = Watch()
-            await asyncio.gather(empty(first), empty(second))
-        relay = watch.cost(count)
-        ids = [str(uuid4()) for _ in range(count)]
-        insert = await first.prepare(_INSERT_ONCE.format(schema=schema))
-        watch.start()
-        for start in range(0, count, IN_FLIGHT):
-            batch = ids[start : start + IN_FLIGHT]
-            await insert.fetch(batch, [body] * len(batch))
-        return Alone(relay, watch.cost(count))
 
 
 async def _fill(session: asyncpg.Connection, schema: str, count: int) -> None:
@@ -208,19 +175,29 @@ def _written(id: UUID, body: bytes, prefix: str) -> WireMessage:
     return write(message, "bench", "cloudevents", prefix)
 
 
-async def _relay_by_hand(session: asyncpg.Connection, schema: str, client: Client, count: int) -> Cost:
-    """Measure a loop that claims a batch, sends it, and deletes it when all of it is confirmed."""
+async def _relay_by_hand(url: str, schema: str, client: Client, count: int) -> Cost:
+    """Measure two loops at once: each claims a batch, sends it, and deletes it when all of it is confirmed."""
     claim, delete = _CLAIM.format(schema=schema), _DELETE.format(schema=schema)
-    await _fill(session, schema, count)
     prefix = client.sends().prefix
-    async with client.publisher() as publish:
-        await publish([_written(uuid4(), b"{}", prefix)])
-        watch = Watch()
+
+    async def relay(session: asyncpg.Connection, publish: Publish) -> None:
         while claimed := await session.fetch(claim, IN_FLIGHT):
             await publish([_written(id, body, prefix) for id, body in claimed])
             await session.execute(delete, [id for id, _ in claimed])
+
+    async with (
+        _session(url) as first,
+        _session(url) as second,
+        client.publisher() as one,
+        client.publisher() as other,
+    ):
+        await _fill(first, schema, count)
+        for publish in (one, other):
+            await publish([_written(uuid4(), b"{}", prefix)])
+        watch = Watch()
+        await asyncio.gather(relay(first, one), relay(second, other))
         cost = watch.cost(count)
-    await _check(client, count + 1)
+    await _check(client, count + 2)
     return cost
 
 
