@@ -98,7 +98,7 @@ def _handlers() -> dict[str, Handler]:
     app = Mainspring("memory://")
     app.consumer("orders.placed", group="plain")(handle)
     app.consumer("orders.placed", group="three")(handle_three)
-    plain, three = (each.handler(app._publisher) for each in app._consumers)  # noqa: SLF001 - as a worker gets them
+    plain, three = (each.handler(app._own.publisher) for each in app._code.consumers)  # noqa: SLF001 - as a worker gets them
     decode = decoder(Order)
     bare = Handler(
         "bare",

@@ -114,7 +114,7 @@ async def _lengthen(app: Mainspring) -> None:
     name = f"rabbitmq:{LONG}"
     bare = Mainspring("memory://", name="shop")
     bare.route(LONG, to=MemoryBroker(MemoryQueues({})), group=name)
-    await storage.upkeep.declare([each.declaration("shop") for each in bare._consumers])
+    await storage.upkeep.declare([each.declaration("shop") for each in bare._code.consumers])
     error = "connection to message-broker-of-all-warehouses.internal.example.com:5671 was refused after 30 seconds"
     link = BrokerLink(name, "out", connected=False, error=error, down_for=90_000.0, counts={"sent": 123_456_789})
     groups, links = (*first.groups, name), (*first.links, link)

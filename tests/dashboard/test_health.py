@@ -46,7 +46,7 @@ async def test_who_is_not_known_learns_no_names_of_groups(scene: Scene) -> None:
     async def health(limits: HealthLimits | None = None, *, tags: Any = None) -> Health:
         return Health("degraded", (Check("breaker charge", "degraded", "charge pauses itself"),))
 
-    scene.app.health = health  # type: ignore[assignment]
+    scene.app._own.health = health  # type: ignore[assignment]
     async with scene.client() as stranger, scene.viewer() as viewer, client_of(Probes(scene.app)) as probes:
         told = [(await each.get("/health/ready")).json()["checks"] for each in (stranger, probes, viewer)]
 
@@ -162,7 +162,7 @@ async def test_a_check_that_never_ends_is_unhealthy(monkeypatch: pytest.MonkeyPa
     async def endless(limits: Any = None, *, tags: Any = None) -> Any:
         await asyncio.Event().wait()
 
-    app.health = endless  # type: ignore[assignment]
+    app._own.health = endless  # type: ignore[assignment]
     async with client_of(Probes(app)) as client:
         answer = await client.get("/health/ready")
 

@@ -14,6 +14,7 @@ from mainspring import Mainspring
 from mainspring.runtime.worker import Worker
 
 ROOMS = ("messages", "dead", "groups", "workers", "schedules", "inbox", "leases", "joins", "fanouts", "stats", "health")
+PARTS = (*ROOMS, "brokers", "sync")
 # What the block of ``app.worker()`` yields: the block runs it, and none of its members is public.
 OPAQUE = {Worker}
 
@@ -39,7 +40,7 @@ def _names(module: str) -> dict[str, Any]:
 def _returned(owner: type) -> Iterator[tuple[str, Any]]:
     for name in dir(owner):
         member = inspect.getattr_static(owner, name)
-        if name.startswith("_") or isinstance(member, cached_property):
+        if name.startswith("_") or (name in PARTS and isinstance(member, property | cached_property)):
             continue  # a sub-API is an attribute of the app, not a result
         read: Any = member.fget if isinstance(member, property) else member
         function = inspect.unwrap(read)

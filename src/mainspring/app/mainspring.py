@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import weakref
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import ModuleType
@@ -18,51 +16,43 @@ from mainspring.app.admin.groups import Groups
 from mainspring.app.admin.joins import Joins
 from mainspring.app.admin.messages import Messages
 from mainspring.app.admin.workers import Workers
-from mainspring.app.blocking import AsyncOnly, Background, Renamed
+from mainspring.app.blocking import AsyncOnly, Renamed
+from mainspring.app.code import Code
 from mainspring.app.config import AppOptions, Options
 from mainspring.app.connection import Connection
 from mainspring.app.consume.consumer import Registrar, Registration
-from mainspring.app.consume.consumers import ConsumerOptions, Consumers
-from mainspring.app.consume.injection import Resolver, read_resolver
-from mainspring.app.consume.middleware import CursorAdvance, Middleware, PublishChain, check_middleware
+from mainspring.app.consume.consumers import ConsumerOptions
+from mainspring.app.consume.injection import Resolver
+from mainspring.app.consume.middleware import Middleware
 from mainspring.app.environment import configure
-from mainspring.app.maintenance import Operations
-from mainspring.app.message.catalogue import Catalogue, read_codecs
-from mainspring.app.message.envelope import MISSING, Addressed, Envelope, JoinOptions, PublishOptions
-from mainspring.app.observe.custom_checks import CustomChecks
-from mainspring.app.observe.health import AppHealth, Examiner
-from mainspring.app.observe.metrics import Metrics
+from mainspring.app.message.envelope import MISSING, Addressed, JoinOptions, PublishOptions
+from mainspring.app.observe.health import AppHealth
 from mainspring.app.observe.stats import Stats
 from mainspring.app.options import named_options, requires
 from mainspring.app.page import Page, listing
+from mainspring.app.place import Place, Side
 from mainspring.app.process import runner
-from mainspring.app.publisher import REASON, BlockingPublisher, Publisher
-from mainspring.app.registry import E, Hook, M, R, Registry, check_event, subscribe, with_rhythm
-from mainspring.app.storages import UrlFunction, UrlObject, open_storage, opener, own_place, resolve_url
-from mainspring.app.transaction.enlistment import Transactions
+from mainspring.app.publisher import REASON
+from mainspring.app.registry import E, Hook, M, R, check_event, subscribe, with_rhythm
+from mainspring.app.storages import UrlFunction, UrlObject, resolve_url
 from mainspring.model.errors import Misuse
 from mainspring.model.join import JoinReceipt
 from mainspring.model.message import Cancelled, Receipt
 from mainspring.model.retention import Pruned, Retention
 from mainspring.model.views import AuditView, Declaration
 from mainspring.storage.codec import Codec
-from mainspring.telemetry.bus import Bus
-from mainspring.telemetry.tracing import Tracing
-from mainspring.timing.clock import ReplaceableClock, SystemClock
 from mainspring.timing.duration import Duration
 
 if TYPE_CHECKING:
     # Only a worker needs the runtime: a process that publishes starts without it.
     from mainspring.app.broker.brokers import Brokers
     from mainspring.app.broker.route import RouteOptions
-    from mainspring.app.fanout.coordinator import Coordinator
     from mainspring.app.fanout.declaration import FanoutOptions, FanoutRegistrar
     from mainspring.app.fanout.fanouts import Fanouts
     from mainspring.app.inbox import Inbox
     from mainspring.app.lease.leases import Leases
     from mainspring.app.queue.options import QueueOptions
     from mainspring.app.queue.queue import Queue
-    from mainspring.app.queue.runtime import QueueRuntime
     from mainspring.app.schedule.recurring import RecurringOptions
     from mainspring.app.schedule.schedules import Schedules
     from mainspring.app.schedule.timing import RhythmOption
@@ -95,72 +85,44 @@ class Mainspring(Renamed, AsyncOnly):
         middleware: Sequence[Middleware] = (),
         **options: Unpack[AppOptions],
     ) -> None:
-        from mainspring.app.sync import Sync
+        options_, address = configure(resolve_url(url) if callable(url) else url, options)
+        self._code = Code(options_, resolver, codecs, middleware, lambda: self._side)
+        self._own = Place(self._code, address, url).front
 
-        self._options, self._address = configure(resolve_url(url) if callable(url) else url, options)
-        self._clock = ReplaceableClock(SystemClock())
-        self._catalogue = Catalogue(read_codecs(codecs))
-        self._middleware = check_middleware(middleware)
-        self._bus = Bus()
-        resolving = None if resolver is None else read_resolver(resolver)
-        self._consumers = Consumers(self._catalogue, self._options, resolving, self._middleware)
-        self._workers: list[Worker] = []
-        # Not a method: a connection outlives the app while the database closes, and must not hold it.
-        self._wake = functools.partial(runner.wake, self._workers)
-        storage, joined = open_storage(self._address, self._options)
-        tracing = Tracing(self._options.tracing)
-        self._chain = PublishChain(self._middleware, tracing)
-        build = tracing.before(opener(self._address, self._options, storage, url if callable(url) else None))
-        self._connection = Connection(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
-        self._back = Connection(build, self._clock, self._wake, auto_migrate=self._options.auto_migrate)
-        self._envelope = Envelope(self._catalogue, self._options.payload_limit, self._clock, self._consumers.orders)
-        place = own_place(self._address, url)
-        self._transactions = Transactions(self._address.engine, joined, self._connection, self._committed, *place)
-        self._custom_checks = CustomChecks()
-        self._metrics = Metrics(self._options.name, self._connection, weakref.ref(self))
-        self._metrics.count(self._connection, self._back, self._transactions)
-        declared = (self._catalogue, self._consumers, self._options, self._envelope, self._workers)
-        advance = functools.partial(CursorAdvance, self._connection, self._transactions)
-        self._registry = Registry(*declared, lambda: self._publisher, advance, lambda: self._coordinator)
-        background = Background(self._back)
-        # The same app as the background loop sees it: its database is open on that loop.
-        twin = object.__new__(type(self))
-        vars(twin).update(vars(self))
-        twin._work_on(self._back)
-        self._work_on(self._connection, BlockingPublisher(twin._publisher, background))
-        self.sync: Sync = Sync(twin, background)
-        """Everything that is awaited here, for code that blocks."""
+    @classmethod
+    def _at(cls, side: Side) -> Self:
+        """Return the app of this code on this side of a place."""
+        app = object.__new__(cls)
+        app._code, app._own = side.place.code, side
+        return app
 
-    def _work_on(self, connection: Connection, blocking: BlockingPublisher | None = None) -> None:
-        self._connection = connection
-        where = (connection, self._envelope, self._catalogue, self._transactions, self._clock)
-        self._publisher = Publisher(*where, self._consumers, self._chain, blocking)
-        self._operations = Operations(connection, self._consumers, self._options, self._registry.scheduled)
-        watched = (self._address, self._workers, self._metrics.lease_troubles, self._custom_checks)
-        self._examiner = Examiner(connection, *watched)
-        self.health: AppHealth = AppHealth(self._examiner)
-        """Whether all is well: ``await app.health()``; ``app.health.check(…)`` registers a check of your own."""
-        self.messages: Messages = Messages(connection, self._publisher)
-        """Reading what is stored."""
-        self.dead: DeadLetters = DeadLetters(connection, self._envelope)
-        """The dead letters."""
-        self.groups: Groups = Groups(connection, self._consumers)
-        """The declared groups."""
-        self.joins: Joins = Joins(connection)
-        """The joins that are open."""
-        self.workers: Workers = Workers(connection)
-        """Workers: list and drain them."""
-        self.stats: Stats = Stats(connection)
-        """Deliveries counted by state, outcome and time; the roster."""
+    @property
+    def _side(self) -> Side:
+        return self._own
+
+    @property
+    def _connection(self) -> Connection:
+        return self._side.connection
 
     def __repr__(self) -> str:
         """For people: without secrets."""
-        return f"<Mainspring {self._options.name!r} on {self._address.shown}>"
+        return f"<Mainspring {self.options.name!r} on {self._own.place.address.shown}>"
 
     @property
     def options(self) -> Options:
         """The options, as read."""
-        return self._options
+        return self._code.options
+
+    @property
+    def sync(self) -> Sync:
+        """Everything that is awaited here, for code that blocks."""
+        from mainspring.app.sync import Sync
+
+        place = self._side.place
+        if place.sync is None:
+            # The same app as the background loop sees it: its database is open on that loop.
+            place.sync = Sync(self._at(place.back), place.background)
+        return place.sync
 
     # --- registering ---------------------------------------------------------------------------------------
 
@@ -169,11 +131,11 @@ class Mainspring(Renamed, AsyncOnly):
 
         ``codec`` is the content type of one of the app's ``codecs`` [JSON], ``version`` that of the type's fields.
         """
-        return self._registry.message(topic, codec, version)
+        return self._code.registry.message(topic, codec, version)
 
     def upcaster(self, kind: Any, version: int) -> Callable[[M], M]:
         """Register what turns this version of a message type into the next one: a function from a dict to a dict."""
-        return self._registry.upcaster(kind, version)
+        return self._code.registry.upcaster(kind, version)
 
     def consumer(
         self, *topics: str | type | Any, source: Broker | None = None, **options: Unpack[ConsumerOptions]
@@ -183,12 +145,12 @@ class Mainspring(Renamed, AsyncOnly):
         Without any, the topic is that of the type its payload is annotated with. With ``source`` a worker also reads
         messages for it from a broker. The signature and the options are checked here; the function stays callable.
         """
-        return self._registry.consumer(topics, options, source)
+        return self._code.registry.consumer(topics, options, source)
 
     @with_rhythm
     def recurring(self, rhythm: RhythmOption, **options: Unpack[RecurringOptions]) -> Registrar:
         """Register a consumer that runs on a rhythm: a cron expression, or an interval, ``every("90s")``."""
-        return self._registry.recurring(rhythm, options)
+        return self._code.registry.recurring(rhythm, options)
 
     def fanout(self, topic: str, work_key: str | None = None, **options: Unpack[FanoutOptions]) -> FanoutRegistrar:
         """Register a planner: a function that yields the shards whose work is due on a rhythm, ``cron`` or ``every``.
@@ -196,19 +158,19 @@ class Mainspring(Renamed, AsyncOnly):
         It yields text, or (shard, work) pairs without ``work_key``. Every shard that is due gets a slice, a message,
         for the consumer that ``@planner.slices()`` registers.
         """
-        return self._registry.fanouts.registrar(topic, work_key, options)
+        return self._code.registry.fanouts.registrar(topic, work_key, options)
 
     @requires("to", "app.route('orders.*', to=RabbitMQ('amqp://localhost', exchange='shop'))")
     def route(self, *topics: str | type | Any, to: Broker, **options: Unpack[RouteOptions]) -> None:
         """Send what is published on topics and patterns to a broker: a group whose deliveries it must confirm."""
-        self._registry.route(topics, to, options)
+        self._code.registry.route(topics, to, options)
 
     def intake(self, source: Broker, topics: Mapping[str, str] | None = None) -> None:
         """Read messages from a broker and publish them here, each once.
 
         ``topics`` maps addresses of the broker to topics [the CloudEvents type of each message is its topic].
         """
-        self._registry.intake(source, topics)
+        self._code.registry.intake(source, topics)
 
     def include(self, module: ModuleType | str) -> list[str]:
         """Import a module, or a package with all its modules, so that its consumers register. Returns their names."""
@@ -224,8 +186,8 @@ class Mainspring(Renamed, AsyncOnly):
         """Call the function, plain or async, with every event of this class (``mainspring.events``) in this process."""
         check_event(event)  # here, not where the function is given
         if hook is None:
-            return lambda hook: subscribe(self._bus, event, hook)
-        return subscribe(self._bus, event, hook)
+            return lambda hook: subscribe(self._code.bus, event, hook)
+        return subscribe(self._code.bus, event, hook)
 
     # --- publishing ----------------------------------------------------------------------------------------
 
@@ -234,7 +196,7 @@ class Mainspring(Renamed, AsyncOnly):
 
         With ``tx`` it enlists in that transaction; without, it is durable when the call returns. See PublishOptions.
         """
-        return await self._publisher.publish(message, payload, options)
+        return await self._side.publisher.publish(message, payload, options)
 
     async def publish_many(
         self, messages: Iterable[object], *_: Never, spread: Duration | None = None, **options: Unpack[PublishOptions]
@@ -244,7 +206,7 @@ class Mainspring(Renamed, AsyncOnly):
         ``spread`` spaces their due times evenly over that time. All are checked before any is stored; without ``tx``
         they are then stored in batches, each all or none.
         """
-        return await self._publisher.publish_many(messages, spread, options, _)
+        return await self._side.publisher.publish_many(messages, spread, options, _)
 
     async def join(self, members: Iterable[Addressed], **options: Unpack[JoinOptions]) -> JoinReceipt:
         """Send to each member, a ``(consumer, payload)``, and let one consumer follow, once, when all have ended.
@@ -252,14 +214,14 @@ class Mainspring(Renamed, AsyncOnly):
         ``then`` follows when all are done, otherwise ``failed``. A member ends when it is done, buried, cancelled or
         expired. All members are stored, with what follows, or none.
         """
-        return await self._publisher.fan_in(members, options)
+        return await self._side.publisher.fan_in(members, options)
 
     @named_options
     async def cancel(
         self, which: UUID | str | Receipt | type, *, key: str | None = None, reason: str = REASON, tx: Any = None
     ) -> Cancelled:
         """Cancel by message id, or by topic (or type) and ``key``: what waits goes, what runs is asked to stop."""
-        return await self._publisher.cancel(which, key, reason, tx)
+        return await self._side.publisher.cancel(which, key, reason, tx)
 
     # --- opening and working -------------------------------------------------------------------------------
 
@@ -277,8 +239,9 @@ class Mainspring(Renamed, AsyncOnly):
         self, *, groups: Collection[str] | None = None, name: str | None = None, concurrency: int | None = None
     ) -> AsyncIterator[Worker]:
         """Open, declare the groups and consume, all or only these, until the block ends; ``concurrency`` caps it."""
-        self._catalogue.check()
-        chosen = self._consumers.chosen(groups)
+        code, place = self._code, self._side.place
+        code.catalogue.check()
+        chosen = code.consumers.chosen(groups)
         if not chosen:
             raise Misuse("no consumer is registered: write @app.consumer(…), or app.include() the module that does")
         if self._connection.stand_in is not None:
@@ -287,8 +250,8 @@ class Mainspring(Renamed, AsyncOnly):
             return
         async with (
             self,
-            self._metrics.observed(),
-            runner.at_work(await self._build_worker(chosen, name, concurrency), self._workers) as worker,
+            place.metrics.observed(),
+            runner.at_work(await self._build_worker(chosen, name, concurrency), place.workers, code.workers) as worker,
         ):
             yield worker
 
@@ -298,49 +261,73 @@ class Mainspring(Renamed, AsyncOnly):
 
     async def _build_worker(self, chosen: Sequence[Registration], name: str | None, most: int | None) -> Worker:
         storage = await self._connection.storage("app.worker()")
-        options, scheduled, meters = self._options, self._registry.scheduled(), self._metrics.meters
-        runner.warn_unnamed(options, self._address.engine)
-        using = (options, self._publisher, scheduled, self._bus, meters, most)
-        return runner.build_worker(storage, chosen, self._consumers, name, *using)
+        code, place = self._code, self._side.place
+        options, scheduled, meters = code.options, code.registry.scheduled(), place.metrics.meters
+        runner.warn_unnamed(options, place.address.engine)
+        using = (options, self._side.publisher, scheduled, code.bus, meters, most)
+        return runner.build_worker(storage, chosen, code.consumers, name, *using)
 
-    # --- parts, imported on first use ----------------------------------------------------------------------
+    # --- parts ---------------------------------------------------------------------------------------------
 
-    @functools.cached_property
+    @property
+    def health(self) -> AppHealth:
+        """Whether all is well: ``await app.health()``; ``app.health.check(…)`` registers a check of your own."""
+        return self._side.health
+
+    @property
+    def messages(self) -> Messages:
+        """Reading what is stored."""
+        return self._side.messages
+
+    @property
+    def dead(self) -> DeadLetters:
+        """The dead letters."""
+        return self._side.dead
+
+    @property
+    def groups(self) -> Groups:
+        """The declared groups."""
+        return self._side.groups
+
+    @property
+    def joins(self) -> Joins:
+        """The joins that are open."""
+        return self._side.joins
+
+    @property
+    def workers(self) -> Workers:
+        """Workers: list and drain them."""
+        return self._side.workers
+
+    @property
+    def stats(self) -> Stats:
+        """Deliveries counted by state, outcome and time; the roster."""
+        return self._side.stats
+
+    @property
     def schedules(self) -> Schedules:
         """Schedules: list, inspect and change them at run time."""
-        from mainspring.app.schedule.schedules import Schedules
+        return self._side.schedules
 
-        name, recurrences = self._options.name, self._registry.recurrences
-        using = (self._connection, self._transactions, self._envelope, self._consumers)
-        return Schedules(*using, recurrences, name, self._workers, self._chain.around_occurrences())
-
-    @functools.cached_property
+    @property
     def inbox(self) -> Inbox:
         """Messages of others, each processed once however often it is sent."""
-        from mainspring.app.inbox import Inbox
+        return self._side.inbox
 
-        return Inbox(self._connection, self._transactions, self._options.name, self._bus)
-
-    @functools.cached_property
+    @property
     def brokers(self) -> Brokers:
         """The brokers of its routes and intakes."""
-        from mainspring.app.broker.brokers import Brokers
+        return self._side.brokers
 
-        return Brokers(self._consumers, self._connection)
-
-    @functools.cached_property
+    @property
     def leases(self) -> Leases:
         """Named exclusive holds: one holder at a time, with an epoch to fence what it does."""
-        from mainspring.app.lease.leases import Leases
+        return self._side.leases
 
-        return Leases(self._connection, self._transactions, self._clock, self._metrics.meters)
-
-    @functools.cached_property
+    @property
     def fanouts(self) -> Fanouts:
         """One rhythm over many shards: how far each has come, and how they are planned."""
-        from mainspring.app.fanout.fanouts import Fanouts
-
-        return Fanouts(self._connection, self._registry.fanouts, self.schedules, self._coordinator, self._publisher)
+        return self._side.fanouts
 
     @overload
     def queue(self, group: str, *topics: Any, type: type[T], **options: Unpack[QueueOptions]) -> Queue[T]: ...
@@ -356,7 +343,8 @@ class Mainspring(Renamed, AsyncOnly):
         """
         from mainspring.app.queue.queue import Queue
 
-        return Queue(self._queues.register(group, topics, type, options), self._queues)
+        queues = self._side.queues
+        return Queue(queues.register(group, topics, type, options), queues)
 
     # --- testing -------------------------------------------------------------------------------------------
 
@@ -379,19 +367,21 @@ class Mainspring(Renamed, AsyncOnly):
         from mainspring.testing.kit import Testing
         from mainspring.testing.services import AppParts
 
-        code = (self._transactions, self._consumers, self._catalogue, self._publisher, self._bus, self._options)
-        parts = AppParts((self._connection, self._back), self._clock, *code, lambda: self._registry.known_recurrences)
+        code, place = self._code, self._own.place
+        connections = (place.front.connection, place.back.connection)
+        run = (code.consumers, code.catalogue, self._own.publisher, code.bus, code.options)
+        parts = AppParts(connections, code.clock, place.transactions, *run, lambda: code.registry.known_recurrences)
         return Testing(parts, tx=tx, start=start, patience=patience, limit=limit, committed=committed)
 
     # --- operating -----------------------------------------------------------------------------------------
 
     async def migrate(self) -> list[str]:
         """Bring the tables up to date, and return the names of the migrations applied. Opens by itself."""
-        return await self._operations.migrate()
+        return await self._side.operations.migrate()
 
     async def declare(self) -> list[Declaration]:
         """Make groups, subscriptions and schedules known without starting a worker. Opens by itself."""
-        return await self._operations.declare()
+        return await self._side.operations.declare()
 
     async def prune(
         self,
@@ -402,7 +392,7 @@ class Mainspring(Renamed, AsyncOnly):
         progress: Progress | None = None,
     ) -> Pruned:
         """Remove what is older than the retention says [the app's], of topics or all. Audited with ``by``."""
-        return await self._operations.prune(retention, topic, by, progress)
+        return await self._side.operations.prune(retention, topic, by, progress)
 
     @listing
     async def audit(
@@ -420,31 +410,12 @@ class Mainspring(Renamed, AsyncOnly):
         ``text`` is searched for in the whole line, the others in the operator's name, the action and the subject.
         """
         sought = {"text": text, "by": by, "action": action, "subject": subject}
-        return await self._operations.audit(cursor, limit, sought)
+        return await self._side.operations.audit(cursor, limit, sought)
 
     async def note(self, action: str, subject: str, *, by: str, detail: str = "") -> None:
         """Write a line of your own into the audit: the action, its subject, and who did it."""
-        await self._operations.note(action, subject, by, detail)
+        await self._side.operations.note(action, subject, by, detail)
 
     async def metrics(self) -> str:
         """The counts of this process, for Prometheus, and the database's, if it responds and no other reports them."""
-        return await self._metrics.text(self._connection)
-
-    def _committed(self) -> None:
-        # A caller's transaction that published has ended. Other processes' workers may sleep since the publish.
-        self._wake()
-        if not self._connection.rouse():
-            self._back.rouse()
-
-    @functools.cached_property
-    def _queues(self) -> QueueRuntime:
-        from mainspring.app.queue.runtime import QueueRuntime
-
-        code = (self._transactions, self._consumers, self._catalogue, self._options, self._clock)
-        return QueueRuntime(self._connection, *code, self._workers, self._metrics.meters)
-
-    @functools.cached_property
-    def _coordinator(self) -> Coordinator:
-        from mainspring.app.fanout.coordinator import Coordinator
-
-        return Coordinator(self._connection, self.leases, self._envelope, self._wake, self._chain.carried)
+        return await self._side.place.metrics.text(self._connection)

@@ -8,23 +8,25 @@ import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
 from mainspring.app.config import Options
 from mainspring.app.consume.consumer import ClassSender, Consumed, Registrar, Registration
 from mainspring.app.consume.consumers import ConsumerOptions, Consumers, check_options
+from mainspring.app.consume.middleware import CursorAdvance, Placed
 from mainspring.app.consume.signature import Consumer
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.message.envelope import Envelope
 from mainspring.app.options import nearest, refuse_unknown
 from mainspring.app.publisher import Publisher
 from mainspring.model.errors import BadOption, Conflict, Misuse
+from mainspring.model.inbox import InboxReceipt
+from mainspring.model.message import Draft
 from mainspring.telemetry.bus import Bus
 from mainspring.telemetry.events import EVENTS
 
 if TYPE_CHECKING:
     from mainspring.app.broker.route import RouteOptions
-    from mainspring.app.consume.middleware import CursorAdvance
     from mainspring.app.fanout.coordinator import Coordinator
     from mainspring.app.fanout.declaration import FanoutCode
     from mainspring.app.schedule.recurring import Recurrences, RecurringOptions
@@ -41,6 +43,20 @@ Hook = Callable[[E], R]
 """Takes one event; plain or async. Its result is ignored."""
 
 
+class Here(Placed, Protocol):
+    """The database that code works on where it runs."""
+
+    @property
+    def publisher(self) -> Publisher:
+        """What publishes there."""
+        ...
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """What plans fan-outs there."""
+        ...
+
+
 class Registry:
     """The declarations of an app's code at import. Connects to nothing."""
 
@@ -51,18 +67,14 @@ class Registry:
         options: Options,
         envelope: Envelope,
         workers: Sequence[Worker],
-        publisher: Callable[[], Publisher],
-        advancing: Callable[[], CursorAdvance],
-        coordinator: Callable[[], Coordinator],
+        here: Callable[[], Here],
     ) -> None:
         self._catalogue = catalogue
         self._consumers = consumers
         self._options = options
         self._envelope = envelope
         self._workers = workers
-        self._publisher = publisher
-        self._advancing = advancing
-        self._coordinator = coordinator
+        self._here = here
 
     @functools.cached_property
     def recurrences(self) -> Recurrences:
@@ -91,7 +103,7 @@ class Registry:
         """The fan-outs of code, imported by an app that has some."""
         from mainspring.app.fanout.declaration import FanoutCode
 
-        return FanoutCode(self, self._consumers, self._advancing(), self._coordinator)
+        return FanoutCode(self, self._consumers, CursorAdvance(self._here), lambda: self._here().coordinator)
 
     def message(self, topic: str, codec: str | None, version: int) -> Callable[[M], M]:
         """See ``Mainspring.message``."""
@@ -169,8 +181,7 @@ class Registry:
 
         if self._workers:
             raise Misuse("an intake was registered while a worker runs: register it before app.worker()")
-        publisher = self._publisher()
-        made = read_intake(broker, topics, self._options, publisher.receive, fed)
+        made = read_intake(broker, topics, self._options, self._received, fed)
         for each in self._consumers:
             if isinstance(each, Intake) and (shared := each.reader.broker.reads & made.reader.broker.reads):
                 raise Conflict(
@@ -179,6 +190,9 @@ class Registry:
                     "two servers, give one of them a name=, as in name='eu'"
                 )
         self._consumers.enter(made)
+
+    async def _received(self, group: str, source: str, received: Mapping[str, Draft]) -> InboxReceipt:
+        return await self._here().publisher.receive(group, source, received)
 
     def recurring(self, rhythm: RhythmOption, options: RecurringOptions) -> Registrar:
         """See ``Mainspring.recurring``."""
@@ -215,9 +229,12 @@ class Registry:
     def _consumed(self, plain: Any, registration: Registration) -> Any:
         if inspect.isclass(plain):
             # It stays a class, and gets a sender to itself.
-            cast("type[Consumer[Any]]", plain).mainspring = ClassSender(registration, self._publisher())
+            cast("type[Consumer[Any]]", plain).mainspring = ClassSender(registration, self._publisher)
             return plain
-        return Consumed(plain, registration, self._publisher())
+        return Consumed(plain, registration, self._publisher)
+
+    def _publisher(self) -> Publisher:
+        return self._here().publisher
 
 
 def include(target: ModuleType | str) -> list[str]:

@@ -328,7 +328,7 @@ def resolve_url(url: UrlFunction) -> object:
 def is_same_database(app: Mainspring, url: str) -> bool:
     """Return False if they cannot be the same. A server has many names, so only database names are compared."""
     # The same package: no other code needs the address, which may hold a password.
-    return _essence(app._address) == _essence(read_url(url))  # noqa: SLF001
+    return _essence(app._own.place.address) == _essence(read_url(url))  # noqa: SLF001
 
 
 def _essence(address: Address) -> tuple[str, str]:

@@ -45,7 +45,7 @@ class Hands:
 async def opened() -> AsyncIterator[Hands]:
     app = Mainspring("memory://", name="shop")
     clock = HandClock(datetime(2030, 1, 1, 12, tzinfo=UTC))
-    app._clock.replace(clock)
+    app._code.clock.replace(clock)
     async with app:
         yield Hands(app, clock)
 

@@ -195,7 +195,7 @@ def test_a_block_that_blocks_the_event_loop_keeps_its_lease(tmp_path: Path) -> N
     path = tmp_path / "shop.db"
     app = Mainspring(f"sqlite:///{path}")
     clock = HandClock(datetime(2030, 1, 1, tzinfo=UTC))
-    app._clock.replace(clock)
+    app._code.clock.replace(clock)
 
     async def main() -> None:
         async with app, app.leases.hold("reports", "30s") as lease:

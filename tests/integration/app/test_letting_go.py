@@ -94,10 +94,10 @@ from mainspring.app import blocking
 blocking._LEAVING = 0.2
 app = Mainspring(sys.argv[1])
 app.sync.publish("orders.placed", {})
-storage = app._back._opening.storage
+storage = app._own.place.back.connection._opening.storage
 
 async def never():
-    await app._back._opening.loop.create_future()
+    await app._own.place.back.connection._opening.loop.create_future()
 
 storage.close = never
 """

@@ -79,7 +79,7 @@ async def test_who_does_not_hold_the_lease_tells_nothing_of_the_database(reader:
     async with app:
         await (await storage_of(app)).leases.acquire("mainspring.gauges", "another", timedelta(hours=1))
         await app.publish("work", 1)
-        await app._metrics._otel.refresh()
+        await app._own.place.metrics._otel.refresh()
         seen = read(reader)
 
     assert seen["mainspring.published"] == {"work": 1}
@@ -130,7 +130,7 @@ async def test_without_a_provider_nothing_is_observed(monkeypatch: pytest.Monkey
     async with app:
         await app.publish("work", 1)
 
-        assert not app._metrics._otel.register()
+        assert not app._own.place.metrics._otel.register()
 
 
 def test_without_the_sdk_nobody_looks_for_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,13 +154,13 @@ async def test_a_collection_reads_everything_once(
     asked: list[str] = []
 
     async with Mainspring("memory://") as app:
-        of_process = app._metrics.of_process
+        of_process = app._own.place.metrics.of_process
 
         def counted(door: Connection) -> list[Family]:
             asked.append("once")
             return of_process(door)
 
-        monkeypatch.setattr(app._metrics, "of_process", counted)
+        monkeypatch.setattr(app._own.place.metrics, "of_process", counted)
         await app.publish("work", 1)
         first, times = read(reader), len(asked)
         await app.publish("work", 2)

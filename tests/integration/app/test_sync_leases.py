@@ -36,7 +36,7 @@ def app(path: Path) -> Iterator[Mainspring]:
 @pytest.fixture
 def clock(app: Mainspring) -> HandClock:
     clock = HandClock(datetime(2030, 1, 1, tzinfo=UTC))
-    app._clock.replace(clock)
+    app._code.clock.replace(clock)
     return clock
 
 

@@ -88,7 +88,7 @@ def _open(shop: Shop) -> Shop:
         await shop.app.declare()
 
     asyncio.run(prepare())
-    shop.app._publisher._transactions._committed = shop.committed
+    shop.app._own.publisher._transactions._committed = shop.committed
     return shop
 
 

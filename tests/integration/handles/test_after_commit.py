@@ -124,7 +124,7 @@ def test_every_app_in_the_transaction_hears_of_it(postgres_shop: Shop, engine: E
     other = Mainspring(postgres_shop.address, name="other", schema=postgres_shop.schema)
     heard: list[str] = []
     postgres_shop.hear = lambda: heard.append("first")
-    other._publisher._transactions._committed = lambda: heard.append("second")
+    other._own.publisher._transactions._committed = lambda: heard.append("second")
 
     with Session(engine) as session, session.begin():
         postgres_shop.app.sync.publish("orders.placed", {}, tx=session)

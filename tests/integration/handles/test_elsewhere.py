@@ -66,7 +66,7 @@ def test_another_database_of_the_same_kind_is_named(postgres_shop: Shop, caller:
         f"): run `mainspring migrate --url URL --schema {postgres_shop.app.options.schema}` on it. "
         "If it is another database than the app's, connect to the app's own: "
         "a message can only be part of a transaction of its own database. "
-        f"The app is on {postgres_shop.app._address.shown}"
+        f"The app is on {postgres_shop.app._own.place.address.shown}"
     )
     assert (refusal.value.found, refusal.value.needed > 0) == (0, True)
 

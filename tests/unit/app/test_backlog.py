@@ -42,7 +42,7 @@ def clock() -> HandClock:
 async def app(clock: HandClock) -> AsyncIterator[Mainspring]:
     """An open app whose clock moves by hand, with a group for which three may wait, and one for any number."""
     app = Mainspring("memory://", namespace="test")
-    app._clock.replace(clock)
+    app._code.clock.replace(clock)
 
     @app.consumer("orders.*", "news", group="mailer", pending_limit=3)
     async def mail(value: Any) -> None: ...
@@ -92,7 +92,7 @@ def test_a_queue_takes_the_same_limit_and_must_name_its_topics() -> None:
         app.sync.queue("jobs", pending_limit=10)
     app.queue("jobs", "a", pending_limit=10, when_full="wait")
 
-    [declared] = app._consumers.queues.declarations
+    [declared] = app._code.consumers.queues.declarations
     shown = dict(declared.options)
     assert (shown["pending_limit"], shown["when_full"]) == ("10", "wait")
 
@@ -103,7 +103,7 @@ def test_a_group_declares_its_limit() -> None:
     @app.consumer("a", pending_limit=10)
     async def mail(value: Any) -> None: ...
 
-    [registration] = app._consumers
+    [registration] = app._code.consumers
     shown = dict(registration.declaration("shop").options)
 
     assert (shown["pending_limit"], shown["when_full"]) == ("10", "raise")

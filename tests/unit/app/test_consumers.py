@@ -247,7 +247,7 @@ def test_a_module_loaded_anew_replaces_its_consumer() -> None:
     for cell in ("shop.py", "shop.py", "another cell"):
         exec(compile(program, cell, "exec"), {"app": app, "__name__": "shop"})
 
-    assert [each.group for each in app._consumers] == ["handler"]
+    assert [each.group for each in app._code.consumers] == ["handler"]
 
 
 def test_a_name_used_twice_in_one_module_is_a_conflict() -> None:
@@ -287,7 +287,7 @@ async def test_the_decorated_function_stays_what_it_was() -> None:
 
 async def test_sending_goes_to_this_consumer_alone() -> None:
     desk: Any = Desk()
-    consumed = Consumed(count, register(count, "orders.*"), desk)
+    consumed = Consumed(count, register(count, "orders.*"), lambda: desk)
 
     receipt = await consumed.send({"id": 1}, delay="1h")
 

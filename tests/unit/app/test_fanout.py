@@ -145,7 +145,7 @@ def test_a_module_that_is_loaded_anew_brings_its_planner_anew(app: Mainspring) -
         exec(source.format(shard), world)
         app.fanout("etl", "payments", every="1h")(world["tenants"])
 
-    found = app._registry.fanouts.find("etl", "payments")
+    found = app._code.registry.fanouts.find("etl", "payments")
     assert found is not None
     assert found.planner() == ["b"]
 

@@ -158,7 +158,7 @@ def test_none_is_the_same_as_leaving_it_out() -> None:
     @app.consumer("orders", ordered=None, on_failure=None, key_concurrency=None, rate=None)
     async def mail(value: Any) -> None: ...
 
-    assert app._consumers.orders._groups == {}
+    assert app._code.consumers.orders._groups == {}
 
 
 def test_limits_are_shown_as_they_are_written() -> None:

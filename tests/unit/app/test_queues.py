@@ -64,7 +64,7 @@ async def test_an_item_knows_what_its_handler_would(app: Mainspring, queue: Queu
 
 
 async def claimed_after(app: Mainspring, queue: Queue[Any], span: timedelta) -> list[Item[Any]]:
-    clock: Any = app._clock._clock
+    clock: Any = app._code.clock._clock
     clock.advance(span)
     return await queue.claim()
 
@@ -110,7 +110,7 @@ async def test_a_full_batch_is_one_trip(app: Mainspring, queue: Queue[Any], monk
 async def test_what_was_committed_late_is_found_behind_what_was_claimed_since(
     app: Mainspring, kit: Testing, queue: Queue[Any]
 ) -> None:
-    clock: Any = app._clock._clock
+    clock: Any = app._code.clock._clock
     await queue.declare()
     await app.publish(Invoice(1))
     await app.publish(Invoice(2))
@@ -349,7 +349,7 @@ async def test_a_join_is_told_of_members_that_a_queue_settles(app: Mainspring, k
     await app.join([(resize, 1)], then=album)
     other = Mainspring("memory://", name="shop", namespace="test")
     other._connection.replace(app._connection.stand_in)
-    other._clock.replace(app._clock)
+    other._code.clock.replace(app._code.clock)
     hands = other.queue("resize")
     await hands.ack(*await hands.claim())
     await kit.drain()

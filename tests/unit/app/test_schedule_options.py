@@ -102,7 +102,7 @@ async def test_every_option_is_stored_by_put_and_alter_and_configuration(
     assert rows["plain"].edits == {option: stored_as}
     if not isinstance(value, str | dict):
         return
-    recurrences = shop.app._registry.recurrences
+    recurrences = shop.app._code.registry.recurrences
     recurrences._settings = {"nightly": Setting({option: value}, "mainspring.toml:3")}
     shop.app.recurring(every("1d"), name="nightly")(shop.mail)
     assert recurrences.declared()["nightly"].overrides == {option: stored_as}
@@ -276,7 +276,7 @@ def test_a_recurring_function_has_a_limit_of_its_own(options: Any, given: Any, e
     @app.recurring(every("1d"), **given)
     async def sweep() -> None: ...
 
-    (registration,) = app._consumers
+    (registration,) = app._code.consumers
     assert registration.timeout == expected
 
 

@@ -100,7 +100,7 @@ def test_by_default_there_are_as_many_hands_as_connections() -> None:
     app.consumer("a", transactional=True)(handler)
     app.consumer("b", transactional=sessionmaker(engine))(plain)
 
-    assert [each.concurrency for each in app._consumers] == [7, 3]
+    assert [each.concurrency for each in app._code.consumers] == [7, 3]
 
 
 def test_only_a_transactional_consumer_has_a_transaction() -> None:
@@ -131,7 +131,7 @@ def test_a_factory_that_makes_something_else_is_named(tmp_path: Path) -> None:
 
     from mainspring.app.transaction.sources import begun_blocking
 
-    with pytest.raises(BadHandle) as refused, begun_blocking(oops, app._transactions):
+    with pytest.raises(BadHandle) as refused, begun_blocking(oops, app._own.place.transactions):
         raise AssertionError("it has begun")
     assert str(refused.value) == (
         "transactional=oops made builtins.object: a plain function needs a session or connection that blocks"
@@ -169,6 +169,6 @@ def test_a_pool_without_end_is_no_pool_of_none() -> None:
     app = Mainspring("memory://")
     app.consumer("a", transactional=NullConnectionPool().connection)(plain)
 
-    (registered,) = app._consumers
+    (registered,) = app._code.consumers
     assert registered.transactional is not None
     assert registered.transactional.capacity() is None

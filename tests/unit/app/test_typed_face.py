@@ -79,5 +79,5 @@ def test_the_url_of_an_engine_is_a_url() -> None:
     opened = Mainspring(url, name="shop")
 
     assert repr(opened) == "<Mainspring 'shop' on postgresql+psycopg://ann@db:5433/shop>"
-    assert opened._address.target == "postgresql://ann:p%40ss%2Fw%3Ard@db:5433/shop"
+    assert opened._own.place.address.target == "postgresql://ann:p%40ss%2Fw%3Ard@db:5433/shop"
     assert repr(Mainspring(lambda: make_url("sqlite+aiosqlite:///shop.db"))) == "<Mainspring 'app' on shop.db>"

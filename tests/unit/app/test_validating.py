@@ -246,7 +246,9 @@ async def test_an_edited_payload_is_of_the_version_that_it_replaces() -> None:
 async def test_a_version_that_is_not_known_here_is_left_to_newer_code() -> None:
     app = Mainspring("memory://", name="shop")
     app.message("orders.placed", version=2)(Order)
-    draft = app._envelope.draft({"lines": []}, MISSING, topic="orders.placed", instead_of="application/json; version=3")
+    draft = app._code.envelope.draft(
+        {"lines": []}, MISSING, topic="orders.placed", instead_of="application/json; version=3"
+    )
 
     assert draft.content_type == "application/json; version=3"
 

@@ -211,6 +211,8 @@ def test_a_module_loaded_anew_brings_its_versions_with_it() -> None:
         names: dict[str, Any] = {"app": app, "__name__": "shop"}
         exec(compile(SHOP.format(version=version), "shop.py", "exec"), names)
 
-        assert app._catalogue.encode(names["Order"](1), "orders.placed")[1] == f"application/json; version={version}"
+        assert (
+            app._code.catalogue.encode(names["Order"](1), "orders.placed")[1] == f"application/json; version={version}"
+        )
         with pytest.raises(BadOption) if version == 3 else contextlib.nullcontext():
-            app._catalogue.check()
+            app._code.catalogue.check()

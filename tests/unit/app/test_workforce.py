@@ -64,7 +64,7 @@ def test_workers_are_steered_without_await() -> None:
 async def test_the_process_of_a_queue_drains_like_any_other() -> None:
     app = Mainspring("memory://", name="shop")
     with app.testing(start=NOON):
-        clock: Any = app._clock._clock
+        clock: Any = app._code.clock._clock
         queue = app.queue("billing", "invoices.*")
         assert await queue.claim() == []
         (view,) = await app.workers.list()

@@ -57,7 +57,7 @@ async def test_without_a_provider_nothing_stands_around_publishing_or_handling(
     async with app.worker() as worker:
         await app.publish("orders.placed", "tea")
 
-        assert not app._chain
+        assert not app._code.chain
         assert [executor.handler.around for executor in worker._executors] == [None]
 
 
@@ -69,7 +69,7 @@ async def test_a_provider_that_is_set_before_the_app_is_opened_counts(monkeypatc
     async def ship(order: str) -> None: ...
 
     async with app.worker() as worker:
-        assert app._chain
+        assert app._code.chain
         assert [executor.handler.around is None for executor in worker._executors] == [False]
 
 

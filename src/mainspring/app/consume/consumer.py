@@ -179,7 +179,7 @@ class Consumed(Renamed, Generic[P, R_co]):
     __name__: str
     __qualname__: str
 
-    def __init__(self, function: Callable[P, R_co], registration: Registration, app: Publisher) -> None:
+    def __init__(self, function: Callable[P, R_co], registration: Registration, app: Callable[[], Publisher]) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._registration = registration
@@ -211,8 +211,8 @@ class Consumed(Renamed, Generic[P, R_co]):
     @property
     def sync(self) -> SyncConsumed[P, R_co]:
         """``.sync.send(…)``, for blocking code."""
-        publisher, background = self._app.blocking
-        return SyncConsumed(Consumed(self._function, self._registration, publisher), background)
+        publisher, background = self._app().blocking
+        return SyncConsumed(Consumed(self._function, self._registration, lambda: publisher), background)
 
     @overload
     async def send(self: Consumed[[], R_co], payload: None = None, **options: Unpack[SendOptions]) -> Receipt: ...
@@ -236,7 +236,7 @@ class Consumed(Renamed, Generic[P, R_co]):
         if more:
             name = self._registration.group
             raise BadOption(f"{name}.send(…) takes one payload, not {len(more) + 1}: write {name}.send({{'id': 7}})")
-        return await self._app.send(self._registration, lone(self._registration, payload), options)
+        return await self._app().send(self._registration, lone(self._registration, payload), options)
 
 
 class SyncConsumed(Face[Consumed[P, R_co]], Generic[P, R_co]):
@@ -276,20 +276,20 @@ class SyncConsumed(Face[Consumed[P, R_co]], Generic[P, R_co]):
 class ClassSender:
     """Sender to a consumer that is a class."""
 
-    def __init__(self, registration: Registration, app: Publisher) -> None:
+    def __init__(self, registration: Registration, app: Callable[[], Publisher]) -> None:
         self._registration = registration
         self._app = app
 
     @property
     def sync(self) -> SyncClassSender:
         """``.sync.send(…)``, for blocking code."""
-        publisher, background = self._app.blocking
+        publisher, background = self._app().blocking
         name = self._registration.group
-        return SyncClassSender(ClassSender(self._registration, publisher), background, name, name)
+        return SyncClassSender(ClassSender(self._registration, lambda: publisher), background, name, name)
 
     async def send(self, payload: object, **options: Unpack[SendOptions]) -> Receipt:
         """Publish to this consumer only."""
-        return await self._app.send(self._registration, lone(self._registration, payload), options)
+        return await self._app().send(self._registration, lone(self._registration, payload), options)
 
 
 class SyncClassSender(Face[ClassSender]):

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 from uuid import UUID
 
 from mainspring.app.connection import Connection
@@ -227,18 +227,31 @@ _FAILED = (STOP_LOST, STOP_TIMEOUT)
 """Stop reasons of a run that has failed even if it returned."""
 
 
+class Placed(Protocol):
+    """A database, as a middleware of ours uses it."""
+
+    @property
+    def connection(self) -> Connection:
+        """The connection."""
+        ...
+
+    @property
+    def transactions(self) -> Transactions:
+        """What runs scripts in callers' transactions."""
+        ...
+
+
 class CursorAdvance(Middleware):
     """The advance of cursors: in the handler's transaction if any, else in a statement before the settle.
 
     If that statement fails, so does the attempt. A repeat is harmless: a cursor only moves forward.
     """
 
-    def __init__(self, connection: Connection, transactions: Transactions) -> None:
+    def __init__(self, here: Callable[[], Placed]) -> None:
         # Imported here: an app without a fan-out imports nothing of it until it opens its database.
         from mainspring.model.fanout import slice_of
 
-        self._connection = connection
-        self._transactions = transactions
+        self._here = here
         self._slice_of = slice_of
 
     async def handling(self, ctx: Context, call_next: Next) -> object:
@@ -248,7 +261,7 @@ class CursorAdvance(Middleware):
         if run.settled is not None or run.stop_reason in _FAILED or not isinstance(verdicts.of_result(result), Done):
             return result
         if (which := self._slice_of(run.delivery)) is not None:
-            storage = await self._connection.storage("a slice of a fan-out")
+            storage = await self._here().connection.storage("a slice of a fan-out")
             await storage.fanouts.advance(*which)
         return result
 
@@ -257,7 +270,7 @@ class CursorAdvance(Middleware):
         which = self._slice_of(delivery)
         if which is None:
             return False
-        return (yield from self._transactions.operations.fanouts.advance.script(*which))
+        return (yield from self._here().transactions.operations.fanouts.advance.script(*which))
 
 
 _current: ContextVar[Context | BatchContext | None] = ContextVar("mainspring_context", default=None)

@@ -41,7 +41,7 @@ async def of_brokers(app: Mainspring, spec: str, state: tuple[Roster, Tally] | N
 
 def _topics(app: Mainspring) -> set[str]:
     """Return the topics that the code names, other than those of routes."""
-    registry, consumers = app._registry, app._consumers  # noqa: SLF001 - same package
+    registry, consumers = app._code.registry, app._code.consumers  # noqa: SLF001 - same package
     return registry.topics().union(*(each.topics for each in consumers if not isinstance(each, Route)))
 
 

@@ -67,7 +67,7 @@ class Code:
 def code_of(app: Mainspring) -> Code:
     """Return what is registered with the app; the database is not read."""
     # Same package: an app shows its users what is declared, and not how it was registered.
-    consumers, registry = app._consumers, app._registry  # noqa: SLF001
+    consumers, registry = app._code.consumers, app._code.registry  # noqa: SLF001
     return Code(list(consumers), consumers.queues.declarations, registry.scheduled())
 
 
@@ -311,7 +311,7 @@ def _of_groups(app: Mainspring, code: Code, roster: Roster, tally: Tally, spec: 
             )
     # A queue without topics uses a group that other code declares; and so does every live process with its own.
     used = {*code.groups, *(group for each in roster.alive() for group in each.groups)}
-    queues = app._consumers.queues  # noqa: SLF001 - same package
+    queues = app._code.consumers.queues  # noqa: SLF001 - same package
     left = [each for each in declared if each not in used and each not in queues and declared[each].app == options.name]
     if left:
         waiting = {each.group for each in tally.groups if each.ready or each.scheduled or each.running or each.lapsed}
@@ -325,7 +325,7 @@ def _of_groups(app: Mainspring, code: Code, roster: Roster, tally: Tally, spec: 
 
 def address_of(app: Mainspring) -> Address:
     """Return where the database of an app is."""
-    return app._address  # noqa: SLF001 - same package: no other module needs it, since it may hold a password
+    return app._own.place.address  # noqa: SLF001 - same package: no other module needs it, since it may hold a password
 
 
 def _is_installed(package: str) -> bool:
@@ -361,7 +361,7 @@ def _written(value: object, name: str) -> str:
 
 def of_schedules(app: Mainspring, spec: str) -> Iterator[Symptom]:
     """Check the schedules in the code, and their settings in the variables and the file."""
-    recurrences = app._registry.recurrences  # noqa: SLF001 - same package: only doctor needs the ignored settings
+    recurrences = app._code.registry.recurrences  # noqa: SLF001 - same package: only doctor needs the ignored settings
     declared, ignored = recurrences.configured()
     if declared:
         yield Symptom("schedules", "ok", f"{len(declared)} in {spec}: {', '.join(declared)}")

@@ -41,8 +41,8 @@ from mainspring.telemetry.metrics import (
 
 if TYPE_CHECKING:
     from mainspring.app.lease.leases import LeaseRenewal
-    from mainspring.app.mainspring import Mainspring
     from mainspring.app.observe.health import Examiner
+    from mainspring.app.place import Place
 
 __all__ = ["CONTENT_TYPE", "LEASE", "Metrics", "OtelMetrics"]
 
@@ -65,7 +65,7 @@ class Metrics:
         self,
         app: str,
         connection: Connection,
-        of: weakref.ref[Mainspring],
+        of: weakref.ref[Place],
     ) -> None:
         self.meters: Meters = Meters()
         self._app = app
@@ -112,15 +112,15 @@ class Metrics:
 
     def _renewals(self) -> list[LeaseRenewal]:
         """Return what renews the leases of this process, if the app still exists."""
-        app = self._of()
+        place = self._of()
         # Via vars(): an app that never held a lease creates no ``leases``.
-        sides = () if app is None else (vars(app), vars(app.sync))
+        sides = () if place is None else (vars(place.front), vars(place.back))
         return [side["leases"]._operations.keeping for side in sides if "leases" in side]  # noqa: SLF001 - not public
 
     def _examiner(self) -> Examiner | None:
         """Return what checks the health of the app, if it still exists."""
-        app = self._of()
-        return None if app is None else app._examiner  # noqa: SLF001 - not public
+        place = self._of()
+        return None if place is None else place.front.examiner
 
     async def _of_health(self) -> list[Family]:
         examiner = self._examiner()

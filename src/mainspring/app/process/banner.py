@@ -23,7 +23,7 @@ _LONGEST = 200
 async def banner(app: Mainspring, groups: Collection[str] | None = None, concurrency: int | None = None) -> list[str]:
     """Return the lines for a worker of these groups [all]. Without its database, only what the code says."""
     # Same package: no other module needs the address, which may hold a password.
-    shown, consumers = app._address.shown, list(app._consumers)  # noqa: SLF001
+    shown, consumers = app._own.place.address.shown, list(app._code.consumers)  # noqa: SLF001
     named = {groups} if isinstance(groups, str) else set(groups or ())
     paused, schedules = await _read(app)
     served = [each for each in consumers if not named or each.group in named]

@@ -96,14 +96,15 @@ def wake(workers: Iterable[Worker]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def at_work(worker: Worker, workers: list[Worker]) -> AsyncIterator[Worker]:
+async def at_work(worker: Worker, *lists: list[Worker]) -> AsyncIterator[Worker]:
     """Start a worker, list it among this process' workers, and stop it at the end of the block.
 
     Raises MissingExtra if the client of a broker that it serves is not installed: a process that publishes needs none.
     """
     for _, link in worker.links():
         link.broker.require()
-    workers.append(worker)
+    for workers in lists:
+        workers.append(worker)
     try:
         await worker.start()
         yield worker
@@ -115,7 +116,8 @@ async def at_work(worker: Worker, workers: list[Worker]) -> AsyncIterator[Worker
             await worker.stop_now()
             raise
         finally:
-            workers.remove(worker)
+            for workers in lists:
+                workers.remove(worker)
 
 
 def run(worker: AbstractAsyncContextManager[Worker], line: int | None = None) -> bool:

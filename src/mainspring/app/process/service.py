@@ -102,7 +102,7 @@ def log_to_stderr(level: str, form: Form = "text", app: Mainspring | None = None
     handler.setFormatter(lines(form, worker))
     if form == "json" and app is not None:
         handler.addFilter(LogContext.filter)
-        app._chain.outer.append(LogContext())  # noqa: SLF001 - same package: no other app needs it
+        app._code.chain.outer.append(LogContext())  # noqa: SLF001 - same package: no other app needs it
     logging.basicConfig(level=level.upper(), handlers=[handler])
 
 

@@ -1,0 +1,158 @@
+"""The place of an app: one database, its connections, and everything that works on them."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import TYPE_CHECKING
+
+from mainspring.app.admin.dead_letters import DeadLetters
+from mainspring.app.admin.groups import Groups
+from mainspring.app.admin.joins import Joins
+from mainspring.app.admin.messages import Messages
+from mainspring.app.admin.workers import Workers
+from mainspring.app.blocking import Background
+from mainspring.app.code import Code
+from mainspring.app.connection import Connection
+from mainspring.app.maintenance import Operations
+from mainspring.app.observe.custom_checks import CustomChecks
+from mainspring.app.observe.health import AppHealth, Examiner
+from mainspring.app.observe.metrics import Metrics
+from mainspring.app.observe.stats import Stats
+from mainspring.app.process import runner
+from mainspring.app.publisher import BlockingPublisher, Publisher
+from mainspring.app.storages import Address, open_storage, opener, own_place
+from mainspring.app.transaction.enlistment import Transactions
+
+if TYPE_CHECKING:
+    from mainspring.app.broker.brokers import Brokers
+    from mainspring.app.fanout.coordinator import Coordinator
+    from mainspring.app.fanout.fanouts import Fanouts
+    from mainspring.app.inbox import Inbox
+    from mainspring.app.lease.leases import Leases
+    from mainspring.app.queue.runtime import QueueRuntime
+    from mainspring.app.schedule.schedules import Schedules
+    from mainspring.app.sync import Sync
+    from mainspring.runtime.worker import Worker
+
+
+class Place:
+    """A database with the code of an app, as both event loops of a process see it. Making one connects to nothing.
+
+    ``front`` is its side of the application's own loop, ``back`` that of the loop for callers that block.
+    """
+
+    def __init__(self, code: Code, address: Address, url: object = None) -> None:
+        options = code.options
+        self.code: Code = code
+        self.address: Address = address
+        self.workers: list[Worker] = []
+        """The workers of this process on this database."""
+        # Not a method: a connection outlives the app while the database closes, and must not hold it.
+        self.wake: functools.partial[None] = functools.partial(runner.wake, self.workers)
+        storage, joined = open_storage(address, options)
+        build = code.tracing.before(opener(address, options, storage, url if callable(url) else None))
+        front = Connection(build, code.clock, self.wake, auto_migrate=options.auto_migrate)
+        back = Connection(build, code.clock, self.wake, auto_migrate=options.auto_migrate)
+        place = own_place(address, url)
+        self.transactions: Transactions = Transactions(address.engine, joined, front, self._committed, *place)
+        self.custom_checks: CustomChecks = CustomChecks()
+        self.metrics: Metrics = Metrics(options.name, front, weakref.ref(self))
+        self.metrics.count(front, back, self.transactions)
+        self.background: Background = Background(back)
+        self.back: Side = Side(self, back)
+        self.front: Side = Side(self, front, BlockingPublisher(self.back.publisher, self.background))
+        self.sync: Sync | None = None
+        """The blocking twin, once it was used."""
+
+    def _committed(self) -> None:
+        # A caller's transaction that published has ended. Other processes' workers may sleep since the publish.
+        self.wake()
+        if not self.front.connection.rouse():
+            self.back.connection.rouse()
+
+
+class Side:
+    """The parts of an app on one connection to its database."""
+
+    def __init__(self, place: Place, connection: Connection, blocking: BlockingPublisher | None = None) -> None:
+        code = place.code
+        self.place: Place = place
+        self.connection: Connection = connection
+        where = (connection, code.envelope, code.catalogue, place.transactions, code.clock)
+        self.publisher: Publisher = Publisher(*where, code.consumers, code.chain, blocking)
+        self.operations: Operations = Operations(connection, code.consumers, code.options, code.registry.scheduled)
+        watched = (place.address, place.workers, place.metrics.lease_troubles, place.custom_checks)
+        self.examiner: Examiner = Examiner(connection, *watched)
+        self.health: AppHealth = AppHealth(self.examiner)
+        self.messages: Messages = Messages(connection, self.publisher)
+        self.dead: DeadLetters = DeadLetters(connection, code.envelope)
+        self.groups: Groups = Groups(connection, code.consumers)
+        self.joins: Joins = Joins(connection)
+        self.workers: Workers = Workers(connection)
+        self.stats: Stats = Stats(connection)
+
+    @property
+    def transactions(self) -> Transactions:
+        """What runs scripts in callers' transactions."""
+        return self.place.transactions
+
+    # --- parts, imported on first use ----------------------------------------------------------------------
+
+    @functools.cached_property
+    def schedules(self) -> Schedules:
+        """See ``Mainspring.schedules``."""
+        from mainspring.app.schedule.schedules import Schedules
+
+        code, place = self.place.code, self.place
+        using = (self.connection, place.transactions, code.envelope, code.consumers)
+        known = (code.registry.recurrences, code.options.name, place.workers, code.chain.around_occurrences())
+        return Schedules(*using, *known)
+
+    @functools.cached_property
+    def inbox(self) -> Inbox:
+        """See ``Mainspring.inbox``."""
+        from mainspring.app.inbox import Inbox
+
+        code = self.place.code
+        return Inbox(self.connection, self.place.transactions, code.options.name, code.bus)
+
+    @functools.cached_property
+    def brokers(self) -> Brokers:
+        """See ``Mainspring.brokers``."""
+        from mainspring.app.broker.brokers import Brokers
+
+        return Brokers(self.place.code.consumers, self.connection)
+
+    @functools.cached_property
+    def leases(self) -> Leases:
+        """See ``Mainspring.leases``."""
+        from mainspring.app.lease.leases import Leases
+
+        place = self.place
+        return Leases(self.connection, place.transactions, place.code.clock, place.metrics.meters)
+
+    @functools.cached_property
+    def fanouts(self) -> Fanouts:
+        """See ``Mainspring.fanouts``."""
+        from mainspring.app.fanout.fanouts import Fanouts
+
+        declared = self.place.code.registry.fanouts
+        return Fanouts(self.connection, declared, self.schedules, self.coordinator, self.publisher)
+
+    @functools.cached_property
+    def queues(self) -> QueueRuntime:
+        """What its queues share."""
+        from mainspring.app.queue.runtime import QueueRuntime
+
+        code, place = self.place.code, self.place
+        using = (place.transactions, code.consumers, code.catalogue, code.options, code.clock)
+        return QueueRuntime(self.connection, *using, place.workers, place.metrics.meters)
+
+    @functools.cached_property
+    def coordinator(self) -> Coordinator:
+        """The coordinator of its fan-outs."""
+        from mainspring.app.fanout.coordinator import Coordinator
+
+        code = self.place.code
+        return Coordinator(self.connection, self.leases, code.envelope, self.place.wake, code.chain.carried)
