@@ -120,6 +120,14 @@ class Upkeep(Protocol):
         """
         ...
 
+    async def outlook(self, app: str, groups: Sequence[str]) -> timedelta | None:
+        """Return how long until a worker of the app that serves these groups has something to do; None: nothing is.
+
+        Zero or less: now. What counts are deliveries of groups that are not paused, due or at the end of their claims,
+        schedules of the app that are followed, and ends of members that no tick has counted. Read-only.
+        """
+        ...
+
     async def recount(self, after: UUID | None, limit: int) -> Recount:
         """Compare up to ``limit`` open joins, by id from ``after`` on, with their members.
 

@@ -88,6 +88,12 @@ class PostgresUpkeep(SqlDeclarations, SqlPruning, PostgresOperations):
         ((routed, topics, last),) = yield self._sql("reroute", *args)
         return Rerouted(routed, after if routed >= limit else last if topics >= STRETCH else None)
 
+    @operation("read")
+    def outlook(self, app: str, groups: Sequence[str]) -> Script[timedelta | None]:
+        rows = yield self._sql("outlook", app, list(groups), self.now)
+        until: timedelta | None = rows[0][0]
+        return until
+
     @operation("write")
     def recount(self, after: UUID | None, limit: int) -> Script[Recount]:
         ((gone, last),) = yield self._sql("joint_gone", id_after(after), limit)

@@ -98,6 +98,12 @@ class SqliteUpkeep(SqlDeclarations, SqlPruning, SqliteOperations):
         yield from sql.many("publish_delivery", deliveries)
         yield sql("parked_delete", numbers(seqs))
 
+    @operation("read")
+    def outlook(self, app: str, groups: Sequence[str]) -> Script[timedelta | None]:
+        at = yield from self._sql.read_clock()
+        ((first,),) = yield self._sql("outlook", app, names(groups), at)
+        return None if first is None else timedelta(microseconds=first - at)
+
     @operation("write")
     def recount(self, after: UUID | None, limit: int) -> Script[Recount]:
         return recount(self._sql, after, limit)

@@ -333,3 +333,45 @@ ORDER BY told.seq
 ON CONFLICT (seq) DO UPDATE SET epoch = excluded.epoch, said = excluded.said, at = excluded.at
 -- An old holder that still saw itself hold it takes nothing back (invariant 2).
 WHERE p.epoch <= excluded.epoch
+
+-- name: outlook
+-- $1 app, $2 groups, $3 now. One row: how long until there is something to do, or null.
+WITH served AS MATERIALIZED (
+    SELECT w.group_name
+    FROM unnest($2::text[]) AS w (group_name)
+    WHERE NOT EXISTS (
+        SELECT FROM mainspring.groups AS g WHERE g.name = w.group_name AND g.paused_at IS NOT NULL
+    )
+)
+SELECT min(first.at) - NOW($3)
+FROM (
+    SELECT (
+        SELECT d.due_at
+        FROM mainspring.delivery AS d
+        WHERE d.group_name = served.group_name AND d.priority = level AND d.held_by IS NULL
+        ORDER BY d.due_at, d.seq
+        LIMIT 1
+    ) AS at
+    FROM served, unnest('{0,1,2,3}'::smallint[]) AS level
+    UNION ALL
+    SELECT (
+        SELECT d.due_at
+        FROM mainspring.delivery AS d
+        WHERE d.group_name = served.group_name AND d.held_by IS NOT NULL
+        ORDER BY d.due_at, d.seq
+        LIMIT 1
+    )
+    FROM served
+    UNION ALL
+    (
+        SELECT s.next_at
+        FROM mainspring.schedule AS s
+        WHERE s.app = $1
+          AND s.next_at IS NOT NULL AND s.paused_at IS NULL AND s.retired_at IS NULL
+          AND NOT EXISTS (SELECT FROM mainspring.freeze AS f WHERE f.app IN ('', $1))
+        ORDER BY s.next_at
+        LIMIT 1
+    )
+    UNION ALL
+    (SELECT NOW($3) FROM mainspring.joint_end AS e ORDER BY e.id LIMIT 1)
+) AS first

@@ -184,3 +184,44 @@ WHERE d.epoch = json_extract(told.value, '$[1]')
   AND d.held_by = ?3
   AND hex(d.message_id) = json_extract(told.value, '$[2]')
 ON CONFLICT (seq) DO UPDATE SET epoch = excluded.epoch, at = excluded.at, said = excluded.said
+
+-- name: outlook
+-- ?1 app, ?2 groups, ?3 now. One row: when there is something to do, or null.
+SELECT min(first.at)
+FROM (
+    SELECT (
+        SELECT d.due_at
+        FROM mainspring_delivery AS d INDEXED BY mainspring_delivery_ready
+        WHERE d.held_by IS NULL AND d.group_name = served.value AND d.priority = level.column1
+        ORDER BY d.due_at
+        LIMIT 1
+    ) AS at
+    FROM json_each(?2) AS served
+    CROSS JOIN (VALUES (0), (1), (2), (3)) AS level
+    WHERE NOT EXISTS (
+        SELECT 1 FROM mainspring_groups AS g WHERE g.name = served.value AND g.paused_at IS NOT NULL
+    )
+    UNION ALL
+    SELECT (
+        SELECT d.due_at
+        FROM mainspring_delivery AS d INDEXED BY mainspring_delivery_held
+        WHERE d.held_by IS NOT NULL AND d.group_name = served.value
+        ORDER BY d.due_at
+        LIMIT 1
+    )
+    FROM json_each(?2) AS served
+    WHERE NOT EXISTS (
+        SELECT 1 FROM mainspring_groups AS g WHERE g.name = served.value AND g.paused_at IS NOT NULL
+    )
+    UNION ALL
+    SELECT (
+        SELECT s.next_at
+        FROM mainspring_schedule AS s INDEXED BY mainspring_schedule_due
+        WHERE s.app = ?1 AND s.next_at IS NOT NULL AND s.paused_at IS NULL AND s.retired_at IS NULL
+        ORDER BY s.next_at
+        LIMIT 1
+    )
+    WHERE NOT EXISTS (SELECT 1 FROM mainspring_freeze AS f WHERE f.app IN ('', ?1))
+    UNION ALL
+    SELECT ?3 WHERE EXISTS (SELECT 1 FROM mainspring_joint INDEXED BY mainspring_joint_complete WHERE pending <= 0)
+) AS first
