@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from mainspring.app.fanout.coordinator import PlannedWindow
     from mainspring.app.fanout.declaration import Fanout, FanoutOptions, FanoutRegistrar
     from mainspring.app.fanout.fanouts import FanoutView
+    from mainspring.app.fleet.fleet import Fleet, RoutedMessage
+    from mainspring.app.fleet.report import FleetHealth, FleetReport
+    from mainspring.app.fleet.worker import FleetWorker
     from mainspring.app.lease.lease import Lease, SyncLease
     from mainspring.app.mainspring import Mainspring
     from mainspring.app.message.envelope import JoinOptions, PublishOptions, SendOptions
@@ -113,6 +116,10 @@ __all__ = [
     "FanoutRegistrar",
     "FanoutView",
     "Filter",
+    "Fleet",
+    "FleetHealth",
+    "FleetReport",
+    "FleetWorker",
     "Follower",
     "GroupView",
     "Health",
@@ -162,6 +169,7 @@ __all__ = [
     "Revived",
     "Roster",
     "RouteOptions",
+    "RoutedMessage",
     "RunTimes",
     "RunView",
     "ScheduleOptions",
@@ -207,6 +215,9 @@ _HOMES = {
     "mainspring.app.consume.injection": ("Depends", "Resolver"),
     "mainspring.app.fanout.declaration": ("Fanout", "FanoutOptions", "FanoutRegistrar"),
     "mainspring.app.fanout.fanouts": ("FanoutView",),
+    "mainspring.app.fleet.fleet": ("Fleet", "RoutedMessage"),
+    "mainspring.app.fleet.report": ("FleetHealth", "FleetReport"),
+    "mainspring.app.fleet.worker": ("FleetWorker",),
     "mainspring.app.message.envelope": ("JoinOptions", "PublishOptions", "SendOptions"),
     "mainspring.app.observe.health": ("Check", "Health", "HealthLimits"),
     "mainspring.app.lease.lease": ("Lease", "SyncLease"),

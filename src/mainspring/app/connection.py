@@ -112,6 +112,8 @@ class Connection:
         self._stand_in: StandIn | None = None
         self._waits_before = 0, 0.0
         """The waits for connections of openings that are over."""
+        self.advice: str | None = None
+        """What to write instead where it is used unopened, if that is not to open it."""
         self.published: Count = uncounted
         """Counts what is published from here."""
         self.before_open: list[Callable[[], None]] = []
@@ -226,7 +228,7 @@ class Connection:
             return self._stand_in
         opening = self._opening
         if opening is None:
-            raise NotOpen(call)
+            raise NotOpen(call, self.advice)
         if opening.pid != os.getpid():
             self._notice_fork()
             self._inside = 1

@@ -30,7 +30,7 @@ from mainspring.app.observe.health import AppHealth
 from mainspring.app.observe.stats import Stats
 from mainspring.app.options import named_options, requires
 from mainspring.app.page import Page, listing
-from mainspring.app.place import Place, Side
+from mainspring.app.place import HERE, Place, Side
 from mainspring.app.process import runner
 from mainspring.app.publisher import REASON
 from mainspring.app.registry import E, Hook, M, R, check_event, subscribe, with_rhythm
@@ -76,6 +76,9 @@ class Mainspring(Renamed, AsyncOnly):
         "paces": "stats.rates()",
     }
 
+    _leads: bool = False
+    """Whether it leads a fleet, and so works where its handlers do."""
+
     def __init__(
         self,
         url: str | UrlObject | UrlFunction | None = None,
@@ -98,6 +101,9 @@ class Mainspring(Renamed, AsyncOnly):
 
     @property
     def _side(self) -> Side:
+        """Its side of its own place; of an app that leads a fleet, that of the place whose worker runs this code."""
+        if self._leads and (place := HERE.get()) is not None and place.code is self._code:
+            return place.front
         return self._own
 
     @property

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from mainspring.app.admin.dead_letters import DeadLetters
@@ -14,6 +16,7 @@ from mainspring.app.admin.workers import Workers
 from mainspring.app.blocking import Background
 from mainspring.app.code import Code
 from mainspring.app.connection import Connection
+from mainspring.app.consume.backpressure import Backlogs
 from mainspring.app.maintenance import Operations
 from mainspring.app.observe.custom_checks import CustomChecks
 from mainspring.app.observe.health import AppHealth, Examiner
@@ -36,28 +39,52 @@ if TYPE_CHECKING:
     from mainspring.runtime.worker import Worker
 
 
+LEADS = (
+    "this app leads a fleet, and only a handler knows which database is meant: write await fleet.publish(…), or take "
+    "one database of the fleet, as in fleet['acme'].publish(…)"
+)
+"""The advice where an app without a database of its own is used outside handlers."""
+
+HERE: ContextVar[Place | None] = ContextVar("mainspring_place", default=None)
+"""The database of a fleet whose worker runs this code: set once, where it starts, and inherited by all it runs."""
+
+
 class Place:
     """A database with the code of an app, as both event loops of a process see it. Making one connects to nothing.
 
-    ``front`` is its side of the application's own loop, ``back`` that of the loop for callers that block.
+    ``front`` is its side of the application's own loop, ``back`` that of the loop for callers that block. A place that
+    is one of many is not ``exported``: its metrics go to no meter provider, which could not tell them apart.
     """
 
-    def __init__(self, code: Code, address: Address, url: object = None) -> None:
+    def __init__(
+        self,
+        code: Code,
+        address: Address,
+        url: object = None,
+        *,
+        connection: type[Connection] = Connection,
+        exported: bool = True,
+    ) -> None:
         options = code.options
         self.code: Code = code
         self.address: Address = address
         self.workers: list[Worker] = []
         """The workers of this process on this database."""
+        self.listeners: list[Callable[[], None]] = []
+        """Called from any thread after a publish of this process."""
         # Not a method: a connection outlives the app while the database closes, and must not hold it.
-        self.wake: functools.partial[None] = functools.partial(runner.wake, self.workers)
+        self.wake: functools.partial[None] = functools.partial(_wake, self.workers, self.listeners)
         storage, joined = open_storage(address, options)
         build = code.tracing.before(opener(address, options, storage, url if callable(url) else None))
-        front = Connection(build, code.clock, self.wake, auto_migrate=options.auto_migrate)
-        back = Connection(build, code.clock, self.wake, auto_migrate=options.auto_migrate)
+        front = connection(build, code.clock, self.wake, auto_migrate=options.auto_migrate)
+        back = connection(build, code.clock, self.wake, auto_migrate=options.auto_migrate)
+        if address.is_fleet:
+            front.advice = back.advice = LEADS
         place = own_place(address, url)
         self.transactions: Transactions = Transactions(address.engine, joined, front, self._committed, *place)
+        self.backlogs: Backlogs = code.consumers.backlogs.apart()
         self.custom_checks: CustomChecks = CustomChecks()
-        self.metrics: Metrics = Metrics(options.name, front, weakref.ref(self))
+        self.metrics: Metrics = Metrics(options.name, front, weakref.ref(self), exported=exported)
         self.metrics.count(front, back, self.transactions)
         self.background: Background = Background(back)
         self.back: Side = Side(self, back)
@@ -72,6 +99,12 @@ class Place:
             self.back.connection.rouse()
 
 
+def _wake(workers: Iterable[Worker], listeners: Iterable[Callable[[], None]]) -> None:
+    runner.wake(workers)
+    for each in listeners:
+        each()
+
+
 class Side:
     """The parts of an app on one connection to its database."""
 
@@ -80,7 +113,7 @@ class Side:
         self.place: Place = place
         self.connection: Connection = connection
         where = (connection, code.envelope, code.catalogue, place.transactions, code.clock)
-        self.publisher: Publisher = Publisher(*where, code.consumers, code.chain, blocking)
+        self.publisher: Publisher = Publisher(*where, code.consumers, code.chain, blocking, place.backlogs)
         self.operations: Operations = Operations(connection, code.consumers, code.options, code.registry.scheduled)
         watched = (place.address, place.workers, place.metrics.lease_troubles, place.custom_checks)
         self.examiner: Examiner = Examiner(connection, *watched)

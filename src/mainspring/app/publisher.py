@@ -11,7 +11,7 @@ from uuid import UUID
 from mainspring.app.batcher import BATCH, receipts
 from mainspring.app.blocking import Background
 from mainspring.app.connection import Connection
-from mainspring.app.consume.backpressure import Backpressure
+from mainspring.app.consume.backpressure import Backlogs, Backpressure
 from mainspring.app.consume.consumer import Registration, registration_of
 from mainspring.app.consume.consumers import Consumers, DirectSending
 from mainspring.app.consume.middleware import Middleware, PublishChain
@@ -71,13 +71,15 @@ class Publisher:
         consumers: Consumers,
         chain: PublishChain,
         blocking: BlockingPublisher | None = None,
+        backlogs: Backlogs | None = None,
     ) -> None:
         self._connection = connection
         self._consumers = consumers
         self._direct: DirectSending | None = None
         self._fan_in = FanIn(consumers, envelope)
-        self._limits = consumers.backlogs.limits
-        self._gate = Backpressure(consumers.backlogs, connection, transactions, clock)
+        backlogs = backlogs or consumers.backlogs
+        self._limits = backlogs.limits
+        self._gate = Backpressure(backlogs, connection, transactions, clock)
         self._envelope = envelope
         self._catalogue = catalogue
         self._transactions = transactions

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from mainspring.app.config import Options
 from mainspring.app.options import closest
-from mainspring.model.errors import BadOption, StorageUnavailable
+from mainspring.model.errors import BadOption, Misuse, StorageUnavailable
 from mainspring.model.roles import ROLES, Role
 from mainspring.storage.contract import Storage
 from mainspring.storage.operation import Clocked, Gateway
@@ -41,8 +41,10 @@ _ENGINES: dict[str, Engine] = {
     "postgresql": "postgresql",
     "postgres": "postgresql",
     "memory": "memory",
+    "fleet": "memory",
 }
 _DRIVERS: dict[str, Driver] = {"asyncpg": "asyncpg", "psycopg": "psycopg", "psycopg_async": "psycopg"}
+_FLEET = "fleet://"
 _KNOWN = "sqlite:///shop.db, sqlite:////var/lib/shop.db, postgresql://user@host/shop, memory://"
 
 
@@ -72,6 +74,11 @@ class Address:
     """A path for SQLite, a DSN for PostgreSQL, which may hold a password."""
     driver: Driver | None = None
     """The driver that the URL names, on PostgreSQL."""
+
+    @property
+    def is_fleet(self) -> bool:
+        """Whether the app has no database of its own: it leads a fleet."""
+        return self.target == _FLEET
 
     @property
     def missing(self) -> bool:
@@ -114,8 +121,13 @@ def read_url(url: object) -> Address:
         return Address(engine, f"postgresql://{rest}", _DRIVERS.get((parts[2] or "").lower()))
     if engine == "memory":
         if rest.strip("/"):
-            raise BadOption(f"memory:// takes no name, not {rest!r}: everything is gone with the process")
-        return Address(engine, "memory://")
+            why = (
+                "its databases are those of Fleet(app, …)"
+                if scheme == "fleet"
+                else "everything is gone with the process"
+            )
+            raise BadOption(f"{scheme}:// takes no name, not {rest!r}: {why}")
+        return Address(engine, f"{scheme}://")
     return Address(engine, _sqlite_path(rest))
 
 
@@ -167,6 +179,8 @@ def opener(
     """
     if url is not None:
         return _opener_by_function(address, options, storage, url)
+    if address.is_fleet:
+        return _no_database
     if address.engine == "memory":
         return storage.sibling
     if address.engine == "postgresql":
@@ -180,6 +194,13 @@ def opener(
         return first[os.getpid()].sibling()
 
     return build
+
+
+def _no_database() -> Storage:
+    raise Misuse(
+        "this app has no database of its own, its URL is fleet://: open the fleet, `async with fleet:`, and use "
+        "fleet.publish(…), fleet.worker() or fleet['acme']; or name a database, Mainspring('sqlite:///shop.db')"
+    )
 
 
 def _opener_by_function(
@@ -323,6 +344,18 @@ def resolve_url(url: UrlFunction) -> object:
         return future.result(_PATIENCE)
     except TimeoutError:
         raise StorageUnavailable(f"the function that gives the URL has not returned for {_PATIENCE:g} s") from None
+
+
+def identity(address: Address) -> tuple[str, ...] | None:
+    """Return what addresses of one database have in common: engine, server and name, or its file; None in memory."""
+    if address.engine == "memory":
+        return None
+    if address.engine == "sqlite":
+        return _essence(address)
+    from mainspring.storage.postgres.address import read_address
+
+    where = read_address(address.target)
+    return address.engine, where.hosts, where.database
 
 
 def is_same_database(app: Mainspring, url: str) -> bool:

@@ -9,6 +9,8 @@
     │   ├── BadSignature (TypeError)    an unsupported handler or payload type
     │   ├── Conflict                    two registrations of one name
     │   ├── NotOpen                     the app is used before ``async with app``
+    │   ├── UnknownDatabase (KeyError)  a name that no database of the fleet has
+    │   ├── NotRouted                   no database of the fleet could be determined for a publish
     │   └── MissingExtra (ImportError)  an optional package is not installed
     ├── Rejected  (ValueError)      a message that is rejected
     │   ├── PayloadTooLarge
@@ -45,6 +47,9 @@ from uuid import UUID
 
 from mainspring.model.redaction import redacted
 
+_MOST_SHOWN = 10
+"""How many names an error lists."""
+
 
 class MainspringError(Exception):
     """The root of every error raised on purpose. Its message contains no password of a URL."""
@@ -76,8 +81,31 @@ class Conflict(Misuse):
 class NotOpen(Misuse):
     """The app is used before it was opened."""
 
-    def __init__(self, call: str) -> None:
-        super().__init__(f"{call} needs an open app: write `async with app:` around it, or `async with app.worker():`")
+    def __init__(self, call: str, advice: str | None = None) -> None:
+        opening = "needs an open app: write `async with app:` around it, or `async with app.worker():`"
+        super().__init__(f"{call} {opening}" if advice is None else f"{call}: {advice}")
+
+
+class UnknownDatabase(Misuse, KeyError):
+    """A name that no database of the fleet has."""
+
+    def __init__(self, name: object, known: Sequence[str], advice: str = "") -> None:
+        self.name = name
+        shown = ", ".join(known[:_MOST_SHOWN]) + (
+            f" and {len(known) - _MOST_SHOWN} more" if len(known) > _MOST_SHOWN else ""
+        )
+        super().__init__(
+            f"{name!r} is no database of the fleet.{advice} There are: {shown or 'none'}. If it is new, "
+            "`await fleet.refresh()` asks for the databases again"
+        )
+
+    def __str__(self) -> str:
+        """Return the message; a KeyError would quote it."""
+        return str(self.args[0])
+
+
+class NotRouted(Misuse):
+    """A publish for which no database of the fleet could be determined. Nothing was stored."""
 
 
 class MissingExtra(Misuse, ImportError):

@@ -194,6 +194,10 @@ class Worker:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._scheduler.wake)
 
+    def drain(self) -> None:
+        """Stop claiming for good. What is in hand is finished, however long it takes; then ``stop`` it."""
+        self._fetchers.drain(drains=True)
+
     async def stop(self) -> None:
         """Stop in order: stop claiming, release what has not started, let the rest finish within the grace."""
         if self._stopping is None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import defaultdict
 from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, cast
@@ -76,7 +78,7 @@ class _Count:
 
 
 class Backlogs:
-    """The limited groups of one app, by name.
+    """The limited groups of one app, by name, and how many wait for them in one database.
 
     It is used by every thread that publishes, and without a lock, which a forked child might inherit locked. What two
     threads add at one instant may count once; the next count corrects that.
@@ -86,8 +88,15 @@ class Backlogs:
         self.limits: dict[str, PendingLimit] = {}
         """By group. Empty for most apps, which only pay for this check."""
         self._patterns: dict[str, tuple[str, ...]] = {}
-        self._reached: dict[str, tuple[str, ...]] = {}
-        self._counts: dict[str, _Count] = {}
+        self._reached: list[dict[str, tuple[str, ...]]] = [{}]
+        """One: the limited groups that each topic reaches."""
+        self._counts: defaultdict[str, _Count] = defaultdict(_Count)
+
+    def apart(self) -> Backlogs:
+        """Return the same limits, with counts of their own: those of another database."""
+        other = copy(self)
+        other._counts = defaultdict(_Count)  # noqa: SLF001 - a copy of this
+        return other
 
     def note(self, group: str, patterns: Iterable[str], limit: PendingLimit | None) -> None:
         """Set the group's limit, or remove it."""
@@ -95,9 +104,8 @@ class Backlogs:
             self.limits.pop(group, None)
         else:
             self._patterns[group] = tuple(patterns)
-            self._counts.setdefault(group, _Count())  # a queue may be made again and again
             self.limits[group] = limit  # last: a concurrent publish that finds it also finds the rest
-        self._reached = {}  # a new one: a thread that read the limits before writes into the old
+        self._reached[0] = {}  # a new one: a thread that read the limits before writes into the old
 
     def wanted(self, drafts: Iterable[Draft]) -> dict[str, int]:
         """Count these for each limited group."""
@@ -110,7 +118,7 @@ class Backlogs:
     def _groups(self, draft: Draft) -> tuple[str, ...]:
         if draft.group is not None:
             return (draft.group,) if draft.group in self.limits else ()
-        known = self._reached
+        known = self._reached[0]
         reached = known.get(draft.topic)
         if reached is None:
             if len(known) >= _TOPICS:

@@ -96,6 +96,10 @@ class Envelope:
         self._clock = clock
         self._identities = Identities()
 
+    def addressed(self, message: object, payload: object) -> tuple[str, object]:
+        """Return the topic and the payload of ``publish(message, payload)``."""
+        return self._address(message, payload, None)
+
     def draft(
         self,
         message: object,

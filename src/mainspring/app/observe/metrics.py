@@ -66,11 +66,14 @@ class Metrics:
         app: str,
         connection: Connection,
         of: weakref.ref[Place],
+        *,
+        exported: bool = True,
     ) -> None:
         self.meters: Meters = Meters()
         self._app = app
         self._connection = connection
         self._of = of
+        self._exported = exported
         self._turn = Turn(LEASE)
         self._ungranted: str | None = None
         """The missing right that is logged already."""
@@ -84,10 +87,10 @@ class Metrics:
 
     def observed(self) -> AbstractAsyncContextManager[None]:
         """Export a worker's metrics to OpenTelemetry while it runs, if its SDK is imported."""
-        return self._otel.kept() if _SDK in sys.modules else nullcontext()
+        return self._otel.kept() if self._exported and _SDK in sys.modules else nullcontext()
 
     def _register(self) -> None:
-        if _SDK in sys.modules:
+        if self._exported and _SDK in sys.modules:
             self._otel.register()
 
     @functools.cached_property

@@ -1,0 +1,1 @@
+"""One app on many databases."""

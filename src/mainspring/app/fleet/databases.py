@@ -1,0 +1,165 @@
+"""The databases of a fleet: what names them, how that is asked again, and which answers are usable."""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+
+from mainspring.app.names import check_name
+from mainspring.app.options import closest
+from mainspring.app.storages import Address, UrlObject, identity, read_url
+from mainspring.model.errors import BadOption, UnknownDatabase
+from mainspring.model.text import described
+
+_logger = logging.getLogger("mainspring.fleet")
+_PATIENCE = 30.0
+"""Seconds that a function has to name the databases."""
+
+Urls = Mapping[str, str | UrlObject]
+"""The URL of each database, by name."""
+Discover = Callable[[], Urls | Awaitable[Urls]]
+"""Names the databases; plain or async."""
+
+
+class Databases:
+    """The addresses of a fleet's databases, by name.
+
+    An answer that cannot be used, or none, leaves them as they were; an entry that cannot be used is left out, and the
+    others count. Each such thing is logged when it begins, and once more when it is over.
+    """
+
+    def __init__(self, source: Urls | Discover) -> None:
+        self._source = source
+        self.addresses: dict[str, Address] = {}
+        """The databases, in the order in which they were named."""
+        self.trouble: str | None = None
+        """Why the last answer could not be used."""
+        self.rejected: dict[str, str] = {}
+        """The entries of the last answer that could not be used, by name, and why."""
+        if isinstance(source, Mapping):
+            self._take(_read_mapping(source))
+            if self.rejected:
+                raise BadOption("; ".join(self.rejected.values()))
+        elif not callable(source):
+            raise BadOption(
+                f"Fleet(app, databases={source!r}): pass a mapping of names to URLs, as in "
+                "{'acme': 'postgresql://db/acme'}, or a function that returns one"
+            )
+
+    async def refresh(self) -> None:
+        """Ask for the databases. Does not raise."""
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                answer = await self._asked()
+            found = _read_mapping(answer)
+        except TimeoutError:
+            self._failed(f"the function has not returned for {_PATIENCE:g} s")
+        except Exception as error:  # noqa: BLE001 - the function is the caller's, and the databases stay as they were
+            self._failed(described(error))
+        else:
+            if self.trouble is not None:
+                self.trouble = None
+                _logger.info("the databases of the fleet are known again: %d", len(found))
+            self._take(found)
+
+    async def _asked(self) -> object:
+        if isinstance(self._source, Mapping):
+            return self._source
+        if inspect.iscoroutinefunction(self._source):
+            return await self._source()
+        # In a thread: it may read a file or a database.
+        answer = await asyncio.to_thread(self._source)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def _failed(self, why: str) -> None:
+        if self.trouble is None:
+            known = len(self.addresses)
+            _logger.warning("failed to ask for the databases of the fleet, which stay the %d known: %s", known, why)
+        self.trouble = why
+
+    def _take(self, urls: Mapping[object, object]) -> None:
+        addresses: dict[str, Address] = {}
+        rejected: dict[str, str] = {}
+        owners = {key: name for name, each in self.addresses.items() if name in urls and (key := identity(each))}
+        for name, url in urls.items():
+            try:
+                checked = check_name(name, "the name of a database")
+                address = _read(checked, url)
+                _refuse_namesake(checked, address, owners)
+            except BadOption as error:
+                rejected[str(name)] = str(error)
+            else:
+                addresses[checked] = address
+        for name in rejected.keys() - self.rejected.keys():
+            _logger.error("a database of the fleet cannot be used: %s", rejected[name])
+        self.addresses, self.rejected = addresses, rejected
+
+
+def _read_mapping(answer: object) -> Mapping[object, object]:
+    if not isinstance(answer, Mapping):
+        raise BadOption(
+            f"the databases must be a mapping of names to URLs, as in {{'acme': 'postgresql://db/acme'}}, not "
+            f"{type(answer).__qualname__}"
+        )
+    return answer
+
+
+def _read(name: str, url: object) -> Address:
+    try:
+        address = read_url(url)
+    except BadOption as error:
+        raise BadOption(f"{name!r}: {error}") from None
+    if address.is_fleet:
+        raise BadOption(f"{name!r}: fleet:// is no database: name one, as in 'sqlite:///acme.db'")
+    return address
+
+
+def _refuse_namesake(name: str, address: Address, owners: dict[tuple[str, ...], str]) -> None:
+    """Raise BadOption if another name has this database already; one that is in use stays."""
+    key = identity(address)
+    if key is not None and (owner := owners.setdefault(key, name)) != name:
+        raise BadOption(
+            f"{name!r} and {owner!r} are the same database, {address.shown}, which would be served twice: leave one of "
+            f"them out; {name!r} is not used"
+        )
+
+
+Chosen = str | Collection[str] | None
+"""Some databases: a pattern as in ``eu-*``, or names; None: all."""
+
+
+def check_chosen(chosen: object) -> None:
+    """Raise BadOption unless this chooses databases."""
+    if chosen is None or isinstance(chosen, str):
+        return
+    if not isinstance(chosen, Collection) or not all(isinstance(each, str) for each in chosen):
+        raise BadOption(f"databases={chosen!r} must be a pattern, as in 'eu-*', or a list of names")
+
+
+def is_chosen(name: str, chosen: Chosen) -> bool:
+    """Return whether this database is one of those."""
+    if isinstance(chosen, str):
+        return fnmatch.fnmatchcase(name, chosen)
+    return chosen is None or name in chosen
+
+
+def select(names: Sequence[str], chosen: Chosen) -> list[str]:
+    """Return the chosen names. Raises UnknownDatabase if one is not there, or a pattern matches none."""
+    check_chosen(chosen)
+    if chosen is not None and not isinstance(chosen, str):
+        for each in chosen:
+            if each not in names:
+                raise unknown(each, names)
+    found = [name for name in names if is_chosen(name, chosen)]
+    if not found and chosen is not None:
+        raise unknown(chosen if isinstance(chosen, str) else list(chosen), names)
+    return found
+
+
+def unknown(name: object, names: Iterable[str]) -> UnknownDatabase:
+    """Return the error for a name that is not there."""
+    known = sorted(names)
+    return UnknownDatabase(name, known, closest(name, known) if isinstance(name, str) else "")

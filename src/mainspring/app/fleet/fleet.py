@@ -1,0 +1,465 @@
+"""``Fleet``: one app, its consumers and schedules, on any number of databases."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+from uuid import UUID
+
+from mainspring.app.admin.bulk import Progress
+from mainspring.app.blocking import AsyncOnly, Renamed
+from mainspring.app.fleet.databases import Chosen, Databases, Discover, Urls, check_chosen, is_chosen, select, unknown
+from mainspring.app.fleet.member import Member
+from mainspring.app.fleet.report import FleetHealth, FleetReport, fleet_health, of_member, over
+from mainspring.app.fleet.transaction import elsewhere, members_of
+from mainspring.app.mainspring import Mainspring
+from mainspring.app.message.envelope import MISSING, PublishOptions
+from mainspring.app.observe import custom_checks
+from mainspring.app.options import length, whole
+from mainspring.app.place import LEADS
+from mainspring.app.publisher import REASON
+from mainspring.model.errors import (
+    BadHandle,
+    BadOption,
+    MainspringError,
+    Misuse,
+    NotRouted,
+    SchemaMissing,
+    StorageError,
+)
+from mainspring.model.health import Health, HealthLimits
+from mainspring.model.message import Cancelled, Receipt
+from mainspring.model.retention import Pruned, Retention
+from mainspring.model.text import described
+from mainspring.model.views import Declaration
+from mainspring.timing.duration import Duration
+
+if TYPE_CHECKING:
+    from mainspring.app.fleet.worker import FleetWorker
+
+_logger = logging.getLogger("mainspring.fleet")
+_SWEEP = 0.25
+"""The share of the time without use after which a database closes, between two checks."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedMessage:
+    """A message as the function ``route`` sees it, which names its database."""
+
+    topic: str
+    payload: Any
+    """The payload as it was given to the call; None for a cancel."""
+    key: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Route = Callable[[RoutedMessage], str | None]
+"""Names the database of a message."""
+
+
+class Fleet(Renamed, AsyncOnly):
+    """One app on many databases, which come and go while it runs.
+
+    ``databases`` is a mapping of names to URLs, or a function, plain or async, that returns one: it is asked every
+    ``refresh`` while the fleet is open. ``route`` names the database of a message. Each database is an app of its own,
+    ``fleet["acme"]``; it opens when it is used, and closes after ``idle`` without use. One that cannot be used stops
+    no other.
+    """
+
+    _instead: ClassVar[str] = "`with fleet:` cannot open databases without blocking: write `async with fleet:`"
+
+    def __init__(
+        self,
+        app: Mainspring,
+        databases: Urls | Discover,
+        *,
+        route: Route | None = None,
+        refresh: Duration = "30s",
+        idle: Duration = "30s",
+    ) -> None:
+        if not isinstance(app, Mainspring):
+            raise BadOption(f"Fleet(app, …) takes a Mainspring, not {app!r}: write Fleet(Mainspring('fleet://'), …)")
+        if route is not None and not callable(route):
+            raise BadOption(f"route={route!r} must be a function that takes a RoutedMessage and returns a name")
+        self._app = app
+        self._code = app._code  # noqa: SLF001 - its databases share the code of the app
+        self._route = route
+        self._every = length(refresh, "refresh").total_seconds()
+        self._idle = length(idle, "idle").total_seconds()
+        self._databases = Databases(databases)
+        self._members: dict[str, Member] = {}
+        self._workers: list[FleetWorker] = []
+        self._inside = 0
+        self._services: list[asyncio.Task[None]] = []
+        self._departing: set[asyncio.Task[None]] = set()
+        self._refreshing: asyncio.Task[None] | None = None
+        app._leads = True  # noqa: SLF001
+        own = app._own.place  # noqa: SLF001
+        own.front.connection.advice = own.back.connection.advice = LEADS
+        self._follow()
+
+    def __repr__(self) -> str:
+        """For people: without secrets."""
+        return f"<Fleet of {self._code.options.name!r}, {len(self._members)} databases>"
+
+    # --- databases -----------------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> Mainspring:
+        """Return the app on this database. Raises UnknownDatabase, a KeyError."""
+        return self._member(name).app
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether it has a database of this name."""
+        return name in self._members
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the databases."""
+        return iter(tuple(self._members))
+
+    def __len__(self) -> int:
+        """Return how many databases there are."""
+        return len(self._members)
+
+    async def refresh(self) -> None:
+        """Ask for the databases now: new ones are served, those that are gone are drained and closed.
+
+        Does not raise if the function fails: the databases stay as they were, which ``health`` reports.
+        """
+        if self._refreshing is None:
+            # One at a time: of two answers, the later counts.
+            self._refreshing = asyncio.create_task(self._refresh(), name="mainspring-fleet-refresh")
+            self._refreshing.add_done_callback(self._refreshed)
+        await asyncio.shield(self._refreshing)
+
+    async def _refresh(self) -> None:
+        await self._databases.refresh()
+        self._follow()
+
+    def _refreshed(self, _task: asyncio.Task[None]) -> None:
+        self._refreshing = None
+
+    def _follow(self) -> None:
+        """Bring the members in line with the databases that are named."""
+        named = self._databases.addresses
+        gone = [each for name, each in self._members.items() if named.get(name) != each.address]
+        for member in gone:
+            del self._members[member.name]
+        new = [Member(name, self._code, address) for name, address in named.items() if name not in self._members]
+        # In the order in which they are named, so that listings are alike in every process.
+        known = {**self._members, **{each.name: each for each in new}}
+        self._members = {name: known[name] for name in named}
+        if not self._inside:
+            return
+        for member in new:
+            member.admit(admits=True)
+        for member in gone:
+            _logger.info("%s is no database of the fleet any more: it is drained and closed", member.name)
+            task = asyncio.create_task(self._part_with(member), name="mainspring-fleet-close")
+            self._departing.add(task)
+            task.add_done_callback(self._departing.discard)
+        for worker in self._workers:
+            worker.attend(new)
+
+    async def _part_with(self, member: Member) -> None:
+        await asyncio.gather(*(each.let_go(member) for each in self._workers))
+        try:
+            await member.close()
+        except MainspringError as error:
+            _logger.warning("%s: failed to close its database: %s", member.name, described(error))
+
+    def _member(self, name: object) -> Member:
+        member = self._members.get(name) if isinstance(name, str) else None
+        if member is None:
+            raise unknown(name, self._members)
+        return member
+
+    def _chosen(self, chosen: Chosen) -> list[Member]:
+        return [self._members[name] for name in select(tuple(self._members), chosen)]
+
+    # --- publishing ----------------------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        message: object,
+        payload: object = MISSING,
+        *,
+        database: str | None = None,
+        **options: Unpack[PublishOptions],
+    ) -> Receipt:
+        """Publish as ``app.publish`` does: to ``database``, or to the one that ``route`` names.
+
+        With ``tx`` the transaction decides: its database must be one of the fleet, and no other than is named.
+        """
+        member = self._where("fleet.publish()", database, options.get("tx"), self._outline(message, payload, options))
+        with _naming(member):
+            return await member.app.publish(message, payload, **options)
+
+    async def publish_many(
+        self,
+        messages: Iterable[object],
+        *,
+        database: str | None = None,
+        spread: Duration | None = None,
+        **options: Unpack[PublishOptions],
+    ) -> list[Receipt]:
+        """Publish as ``app.publish_many`` does, each message to its database; receipts in the order of the messages.
+
+        All are routed before any is stored. Databases are stored to one after another: when one fails, the messages
+        of those before it are stored.
+        """
+        parts: dict[str, list[tuple[int, object]]] = {}
+        for place, each in enumerate(messages):
+            message, payload = each if type(each) is tuple and len(each) == 2 else (each, MISSING)  # noqa: PLR2004
+            outline = self._outline(message, payload, options)
+            member = self._where("fleet.publish_many()", database, options.get("tx"), outline)
+            parts.setdefault(member.name, []).append((place, each))
+        receipts: dict[int, Receipt] = {}
+        for name, part in parts.items():
+            member = self._member(name)
+            with _naming(member):
+                stored = await member.app.publish_many([each for _, each in part], spread=spread, **options)
+            receipts.update(zip((place for place, _ in part), stored, strict=True))
+        return [receipts[place] for place in sorted(receipts)]
+
+    async def cancel(
+        self,
+        which: UUID | str | Receipt | type,
+        *,
+        key: str | None = None,
+        reason: str = REASON,
+        database: str | None = None,
+        tx: Any = None,
+    ) -> Cancelled:
+        """Cancel as ``app.cancel`` does, in ``database``, or where ``route`` leads for a topic and ``key``."""
+        topic = which if isinstance(which, str) else self._code.catalogue.topic_of(which)
+        outline = None if key is None or topic is None else RoutedMessage(topic, None, key)
+        member = self._where("fleet.cancel()", database, tx, outline)
+        with _naming(member):
+            return await member.app.cancel(which, key=key, reason=reason, tx=tx)
+
+    def _outline(self, message: object, payload: object, options: PublishOptions) -> RoutedMessage | None:
+        if self._route is None:
+            return None
+        topic, value = self._code.envelope.addressed(message, payload)
+        return RoutedMessage(topic, value, options.get("key"), options.get("headers") or {})
+
+    def _where(self, call: str, database: object, tx: object, message: RoutedMessage | None) -> Member:
+        """Return the member that is meant by its name, by the route, or by the transaction."""
+        member = None if database is None else self._member(database)
+        said = f"database={database!r}"
+        if member is None and message is not None:
+            member, said = self._routed(call, message), f"route, for {message.topic!r},"
+        if tx is None:
+            if member is None:
+                passing = (
+                    "pass database='acme'" if self._route is None else "pass database='acme', or a topic with key="
+                )
+                naming = ", or give the fleet a function, Fleet(app, …, route=by_tenant)" if self._route is None else ""
+                raise NotRouted(f"{call}: nothing names the database: {passing}{naming}, or write fleet['acme']")
+            return member
+        found, where = members_of(tx, self._members.values())
+        if not found:
+            raise elsewhere(where, self._members)
+        if member is None:
+            if len(found) == 1:
+                return found[0]
+            names = ", ".join(sorted(each.name for each in found))
+            raise NotRouted(
+                f"{call}: tx= may be a transaction of {names}, its handle does not tell: pass database= too"
+            )
+        if member not in found:
+            shown = found[0].name if where is None else f"{found[0].name!r} ({where.shown})"
+            raise BadHandle(
+                f"{call}: {said} names {member.name!r}, and tx= is a transaction of {shown}: a message can only be "
+                "part of a transaction of its own database. Let both name one, or leave tx= out"
+            )
+        return member
+
+    def _routed(self, call: str, message: RoutedMessage) -> Member:
+        assert self._route is not None, "a message is outlined for the route only"
+        try:
+            name = self._route(message)
+        except Exception as error:
+            raise NotRouted(
+                f"{call}: route has raised for topic {message.topic!r}: {described(error)}. Nothing was stored"
+            ) from error
+        if isinstance(name, str) and name in self._members:
+            return self._members[name]
+        advice = str(unknown(name, self._members)) if isinstance(name, str) else "it must return the name of a database"
+        raise NotRouted(
+            f"{call}: route returned {name!r} for topic {message.topic!r}: {advice}. Or pass database='acme'"
+        )
+
+    # --- opening and working -------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Ask for the databases, and keep asking. None is opened before it is used."""
+        self._inside += 1
+        if self._inside == 1:
+            for member in self._members.values():
+                member.admit(admits=True)
+            try:
+                await self.refresh()
+            except BaseException:
+                self._inside -= 1
+                raise
+            services = {"refresh": self._keep_refreshing(), "sweep": self._keep_sweeping()}
+            self._services = [
+                asyncio.create_task(work, name=f"mainspring-fleet-{name}") for name, work in services.items()
+            ]
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Close all databases behind the last one inside."""
+        self._inside -= 1
+        if self._inside:
+            return
+        for task in self._services:
+            task.cancel()
+        if self._services:
+            await asyncio.wait(self._services)
+        if self._departing:
+            await asyncio.wait(self._departing)
+        await asyncio.gather(*(each.close() for each in self._members.values()))
+
+    async def _keep_refreshing(self) -> None:
+        while True:
+            await asyncio.sleep(self._every)
+            await self.refresh()
+
+    async def _keep_sweeping(self) -> None:
+        while True:
+            await asyncio.sleep(max(self._idle * _SWEEP, 0.1))
+            for member in tuple(self._members.values()):
+                try:
+                    await member.rest(self._idle)
+                except MainspringError as error:
+                    _logger.warning("%s: failed to close its database: %s", member.name, described(error))
+
+    @asynccontextmanager
+    async def worker(
+        self,
+        *,
+        databases: Chosen = None,
+        groups: Collection[str] | None = None,
+        concurrency: int | None = None,
+        most_open: int = 20,
+        idle: Duration = "10s",
+        longest_pause: Duration = "15s",
+    ) -> AsyncIterator[FleetWorker]:
+        """Consume from all databases, or from those that a pattern or a list chooses, until the block ends.
+
+        Each is looked at, more seldom while it is idle but at least every ``longest_pause``; a publish through this
+        fleet is noticed at once. Where something is due a worker runs, until it had nothing to do for ``idle``: at
+        most ``most_open`` at a time, in turns. ``groups`` and ``concurrency`` are those of each worker.
+        """
+        from mainspring.app.fleet.worker import FleetWorker, WorkerOptions
+
+        check_chosen(databases)
+        options = WorkerOptions(
+            groups=None if groups is None else tuple(groups),
+            served=self._served(groups),
+            concurrency=concurrency,
+            most_open=whole(most_open, "most_open", least=1, most=10_000),
+            idle=length(idle, "idle"),
+            longest_pause=length(longest_pause, "longest_pause"),
+        )
+        async with self:
+            worker = FleetWorker(options, partial(is_chosen, chosen=databases))
+            self._workers.append(worker)
+            worker.attend(self._members.values())
+            try:
+                yield worker
+            finally:
+                try:
+                    await worker.stop()
+                except asyncio.CancelledError:
+                    await worker.stop_now()
+                    raise
+                finally:
+                    self._workers.remove(worker)
+
+    def _served(self, groups: Collection[str] | None) -> tuple[str, ...]:
+        from mainspring.app.broker.intake import Intake
+
+        self._code.catalogue.check()
+        chosen = self._code.consumers.chosen(groups)
+        if not chosen:
+            raise Misuse("no consumer is registered: write @app.consumer(…), or app.include() the module that does")
+        for each in chosen:
+            if isinstance(each, Intake):
+                raise Misuse(
+                    f"{each.caller}: a fleet does not know for which database a message from "
+                    f"{each.reader.broker.source} is: read it with an app of its own, and publish what its handler "
+                    "receives by fleet.publish(…)"
+                )
+        return tuple(each.group for each in chosen)
+
+    # --- operating -----------------------------------------------------------------------------------------
+
+    async def migrate(self, *, databases: Chosen = None) -> FleetReport[list[str]]:
+        """Bring the tables of all, or of those chosen, up to date. Opens by itself; never stops at a failure."""
+        return await self._over(databases, Mainspring.migrate)
+
+    async def declare(self, *, databases: Chosen = None) -> FleetReport[list[Declaration]]:
+        """Make groups, subscriptions and schedules known in all, or in those chosen. Opens by itself."""
+        return await self._over(databases, Mainspring.declare)
+
+    async def prune(
+        self,
+        retention: Retention | None = None,
+        *,
+        databases: Chosen = None,
+        topic: str | None = None,
+        by: str = "app",
+        progress: Progress | None = None,
+    ) -> FleetReport[Pruned]:
+        """Remove what is older than the retention says [the app's], from all or those chosen. Opens by itself."""
+
+        async def pruned(app: Mainspring) -> Pruned:
+            async with app:
+                return await app.prune(retention, topic=topic, by=by, progress=progress)
+
+        return await self._over(databases, pruned)
+
+    async def health(self, limits: HealthLimits | None = None, *, databases: Chosen = None) -> FleetHealth:
+        """Whether all is well: of each database, of what names them, and the checks of your own, once. Opens by itself.
+
+        Degraded if some database is not healthy, unhealthy if all are unhealthy.
+        """
+        begun = time.monotonic()
+        own = self._app._own.place.custom_checks  # noqa: SLF001 - registered by app.health.check
+
+        async def healthy(app: Mainspring) -> Health:
+            return of_member(await app.health(limits or own.limits))
+
+        report = await self._over(databases, healthy)
+        for error in report.errors.values():
+            raise error  # health of an app does not raise for what is broken
+        checks = await custom_checks.run(own.chosen(None))
+        trouble, rejected = self._databases.trouble, self._databases.rejected
+        return fleet_health(report.results, checks, trouble, rejected, begun)
+
+    async def _over(self, databases: Chosen, work: Any) -> FleetReport[Any]:
+        if not self._inside:
+            await self.refresh()
+        return await over(self._chosen(databases), work)
+
+
+@contextmanager
+def _naming(member: Member) -> Iterator[None]:
+    """Add the name of the database to its errors."""
+    try:
+        yield
+    except StorageError as error:
+        text, name = str(error), f"database {member.name!r}: "
+        advice = "; or `await fleet.migrate()`" if isinstance(error, SchemaMissing) else ""
+        if not text.startswith(name):  # several callers may get one error
+            error.args = (f"{name}{text}{advice}",)
+        raise

@@ -1,0 +1,356 @@
+"""One worker over the databases of a fleet: it looks at each, and starts an ordinary worker where something is due."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from mainspring.app.fleet.member import Member
+from mainspring.model.errors import MainspringError, StorageUnavailable
+from mainspring.model.retention import CHORES
+from mainspring.model.text import described
+
+if TYPE_CHECKING:
+    from mainspring.runtime.worker import Worker
+    from mainspring.storage.contract import Storage
+
+_logger = logging.getLogger("mainspring.fleet")
+_LOOKS = 16
+"""How many databases are looked at at a time."""
+_RETRIES = 4
+"""How many of those that could not be used: they delay no look at the others."""
+_DEADLINE = 10.0
+"""Seconds that a look may take."""
+_FIRST_PAUSE = 1.0
+_LONGEST_OUTAGE = 60.0
+_GLANCE = 0.1
+"""Seconds between two checks whether an open worker has work."""
+_SLICE = 2.0
+"""Seconds after which a busy worker makes room, if others wait."""
+_PING_AFTER = 5.0
+"""Seconds without progress after which an open worker's database is asked whether it is there."""
+_TEND_EVERY = 3600.0
+"""Seconds between two rounds of housekeeping in a database without work."""
+_ROUTE_BATCH = _PRUNE_BATCH = 1_000
+_MOST_BATCHES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """How a fleet's worker works."""
+
+    groups: tuple[str, ...] | None
+    served: tuple[str, ...]
+    """The groups that it serves."""
+    concurrency: int | None
+    most_open: int
+    idle: timedelta
+    longest_pause: timedelta
+
+
+class Attendance:
+    """The turns at one database: looks, a worker while there is work, and pauses, until it is let go."""
+
+    def __init__(self, member: Member, worker: FleetWorker) -> None:
+        self.member: Member = member
+        self.trouble: str | None = None
+        """Why the last look failed."""
+        self._worker = worker
+        self._options = worker.options
+        self._woken = asyncio.Event()
+        self._leaving = False
+        self._running: Worker | None = None
+        self._failures = 0
+        self._tended_at: float | None = None
+        self._loop = asyncio.get_running_loop()
+        self._hurrying: asyncio.Future[None] | None = None
+        self.task: asyncio.Task[None] = member.start(self._attend(), f"mainspring-fleet {member.name}")
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a worker runs there now."""
+        return self._running is not None
+
+    def wake_from_any_thread(self) -> None:
+        """Look soon."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+    def hurry(self) -> None:
+        """End what runs there without waiting for handlers, if it ends already."""
+        if self._leaving and self._running is not None:
+            self._hurrying = asyncio.ensure_future(self._running.stop_now())
+
+    async def leave(self) -> None:
+        """End once what is in hand is finished."""
+        self._leaving = True
+        self._woken.set()
+        await asyncio.wait([self.task])
+
+    async def stop(self, *, now: bool) -> None:
+        """End as a worker ends: what runs has the grace to finish, or none."""
+        self._leaving = True
+        self._woken.set()
+        running = self._running
+        if running is not None:
+            await (running.stop_now() if now else running.stop())
+        await asyncio.wait([self.task])
+
+    async def _attend(self) -> None:
+        pause = random.uniform(0.0, min(_FIRST_PAUSE, self._longest))
+        step = _FIRST_PAUSE
+        while not self._is_leaving():
+            if await self._sleep(pause):
+                step = _FIRST_PAUSE
+            if self._is_leaving():
+                return
+            try:
+                until = await self._look()
+                worked = until is not None and until <= 0 and await self._take_turn()
+            except (MainspringError, OSError, TimeoutError) as error:
+                pause = self._failed(error)
+                continue
+            except Exception as error:
+                _logger.exception("%s: its turn failed", self.member.name)
+                pause = self._failed(error)
+                continue
+            self._recovered()
+            step = _FIRST_PAUSE if worked else min(step * 2, self._longest)
+            # What is due and could not be claimed, as under an order, is not looked at all the time.
+            soon = step if until is None or until <= 0 else min(step, until)
+            pause = 0.0 if worked else soon * random.uniform(0.8, 1.0)
+
+    def _is_leaving(self) -> bool:
+        return self._leaving
+
+    @property
+    def _longest(self) -> float:
+        return self._options.longest_pause.total_seconds()
+
+    async def _sleep(self, pause: float) -> bool:
+        """Wait, and return whether it was woken."""
+        try:
+            async with asyncio.timeout(pause):
+                await self._woken.wait()
+        except TimeoutError:
+            return False
+        self._woken.clear()
+        return True
+
+    async def _look(self) -> float | None:
+        """Return the seconds until there is something to do; None if nothing is."""
+        async with self._worker.look(again=self._failures > 0):
+            connection = self.member.connection
+            async with asyncio.timeout(_DEADLINE):
+                async with connection:
+                    storage = (await connection.opening("fleet.worker()")).storage
+                    if self._tended_at is None or time.monotonic() - self._tended_at >= _TEND_EVERY:
+                        await self._tend(storage)
+                    app = self.member.place.code.options.name
+                    until = await storage.upkeep.outlook(app, self._options.served)
+                await connection.let_go()
+        return None if until is None else until.total_seconds()
+
+    async def _tend(self, storage: Storage) -> None:
+        """Do what a worker does besides its messages: check the schema, declare, route what is parked, prune."""
+        await storage.schema.check()
+        await self.member.app.declare()
+        for _ in range(_MOST_BATCHES):
+            rerouted = await storage.upkeep.reroute(_ROUTE_BATCH)
+            if rerouted.routed < _ROUTE_BATCH:
+                break
+        retention = self.member.place.code.options.retention
+        for chore in CHORES if self._tended_at is not None else ():
+            for _ in range(_MOST_BATCHES):
+                pruned = await storage.upkeep.prune(retention, _PRUNE_BATCH, chore=chore)
+                if pruned.total < _PRUNE_BATCH:
+                    break
+        self._tended_at = time.monotonic()
+
+    async def _take_turn(self) -> bool:
+        """Run a worker there, when it is its turn, until it has nothing to do. Return whether it did something."""
+        async with self._worker.turn(self.member.name) as turn:
+            if self._is_leaving():
+                return False
+            options = self._options
+            async with self.member.app.worker(groups=options.groups, concurrency=options.concurrency) as running:
+                self._running = running
+                try:
+                    return await self._serve(running)
+                except (MainspringError, TimeoutError):
+                    turn.end()  # the end of the worker may take as long as its grace, and the others need not wait
+                    raise
+                finally:
+                    self._running = None
+
+    async def _serve(self, running: Worker) -> bool:
+        """Wait until the worker is to end, and let it finish what it has in hand."""
+        if not running.ready:
+            raise StorageUnavailable("the database does not respond, or its tables are missing")
+        begun = active_at = pinged_at = time.monotonic()
+        first = seen = self._settled()
+        while not self._is_leaving():
+            await asyncio.sleep(_GLANCE)
+            now, counted = time.monotonic(), self._settled()
+            if counted != seen or running.in_hand:
+                seen, active_at = counted, now
+            if self._is_over(now - begun, now - active_at):
+                break
+            if now - max(active_at, pinged_at) >= _PING_AFTER or (running.in_hand and now - pinged_at >= _PING_AFTER):
+                pinged_at = now
+                await self._ping()
+        running.drain()
+        while running.in_hand and running.ready:  # noqa: ASYNC110 - the end of a handler is no event of ours
+            await asyncio.sleep(_GLANCE)
+        return self._settled() != first
+
+    def _is_over(self, served: float, idled: float) -> bool:
+        """Return whether a worker makes room that has served and idled for so many seconds."""
+        if not self._worker.is_crowded:
+            return idled >= self._options.idle.total_seconds()
+        return idled >= 2 * _GLANCE or served >= _SLICE
+
+    async def _ping(self) -> None:
+        storage = await self.member.connection.storage("fleet.worker()")
+        async with asyncio.timeout(_DEADLINE):
+            await storage.ping()
+
+    def _settled(self) -> int:
+        counted = self.member.place.metrics.meters.groups().values()
+        return sum(sum(each.statuses.values()) for each in counted)
+
+    def _failed(self, error: Exception) -> float:
+        why = f"no answer within {_DEADLINE:g} s" if isinstance(error, TimeoutError) else described(error)
+        if not self._failures:
+            _logger.warning("%s: waits until its database can be used, the others go on: %s", self.member.name, why)
+        self.trouble = why
+        self._failures += 1
+        return min(_FIRST_PAUSE * 2.0 ** (self._failures - 1), _LONGEST_OUTAGE) * random.uniform(0.5, 1.0)
+
+    def _recovered(self) -> None:
+        if self._failures:
+            _logger.info("%s: its database can be used again", self.member.name)
+        self._failures, self.trouble = 0, None
+
+
+class Turn:
+    """One of the places for open workers, until it is ended."""
+
+    def __init__(self, places: asyncio.Semaphore) -> None:
+        self._places: asyncio.Semaphore | None = places
+
+    def end(self) -> None:
+        """Make room for the next, once."""
+        places, self._places = self._places, None
+        if places is not None:
+            places.release()
+
+
+class FleetWorker:
+    """The worker of a fleet in this process.
+
+    At most ``most_open`` databases have an ordinary worker at a time, in the order in which they asked for one; a busy
+    one makes room for others that wait. A database that cannot be used delays no other.
+    """
+
+    def __init__(self, options: WorkerOptions, chosen: Callable[[str], bool]) -> None:
+        self.options: WorkerOptions = options
+        self._chosen = chosen
+        self._attendances: dict[str, Attendance] = {}
+        self._looks = asyncio.Semaphore(_LOOKS)
+        self._retries = asyncio.Semaphore(_RETRIES)
+        self._turns = asyncio.Semaphore(options.most_open)
+        self._waiting = 0
+        self._finished = asyncio.Event()
+        self._stopping: asyncio.Task[None] | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it attends to its databases."""
+        return self._stopping is None
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether some database waits for a turn."""
+        return self._waiting > 0
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The databases on which a worker runs now."""
+        return tuple(name for name, each in self._attendances.items() if each.is_running)
+
+    @property
+    def troubles(self) -> dict[str, str]:
+        """The databases that cannot be used now, and why."""
+        return {name: each.trouble for name, each in self._attendances.items() if each.trouble is not None}
+
+    def attend(self, members: Iterable[Member]) -> None:
+        """Serve these too, as far as they are chosen."""
+        for member in members:
+            if self._stopping is None and self._chosen(member.name):
+                self._attendances[member.name] = attendance = Attendance(member, self)
+                member.place.listeners.append(attendance.wake_from_any_thread)
+
+    async def let_go(self, member: Member) -> None:
+        """Finish what is in hand there, and serve it no more."""
+        attendance = self._attendances.get(member.name)
+        if attendance is not None and attendance.member is member:
+            del self._attendances[member.name]
+            member.place.listeners.remove(attendance.wake_from_any_thread)
+            await attendance.leave()
+
+    async def stop(self) -> None:
+        """Stop everywhere: stop claiming, let what runs finish within the grace."""
+        await self._stop(now=False)
+
+    async def stop_now(self) -> None:
+        """Stop without waiting for handlers."""
+        for each in self._attendances.values():
+            each.hurry()
+        await self._stop(now=True)
+
+    async def finished(self) -> None:
+        """Wait until it has ended."""
+        await self._finished.wait()
+
+    async def _stop(self, *, now: bool) -> None:
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._end(now=now), name="mainspring-fleet-stop")
+        await asyncio.shield(self._stopping)
+
+    async def _end(self, *, now: bool) -> None:
+        try:
+            attendances = list(self._attendances.values())
+            await asyncio.gather(*(each.stop(now=now) for each in attendances))
+        finally:
+            for each in attendances:
+                each.member.place.listeners.remove(each.wake_from_any_thread)
+            self._finished.set()
+
+    @asynccontextmanager
+    async def look(self, *, again: bool) -> AsyncIterator[None]:
+        """Wait for a turn to look at a database; ``again``: it could not be used the last time."""
+        async with self._retries if again else self._looks:
+            yield
+
+    @asynccontextmanager
+    async def turn(self, name: str) -> AsyncIterator[Turn]:
+        """Wait for a place for an open worker."""
+        self._waiting += 1
+        try:
+            await self._turns.acquire()
+        finally:
+            self._waiting -= 1
+        _logger.debug("%s: its worker starts", name)
+        turn = Turn(self._turns)
+        try:
+            yield turn
+        finally:
+            turn.end()
