@@ -1,5 +1,6 @@
 """Publishing through a fleet: by name, by route, by transaction; and what is rejected."""
 
+import asyncio
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from mainspring import Fleet, Mainspring, RoutedMessage
 from mainspring.model.errors import BadHandle, BadOption, Misuse, NotOpen, NotRouted, SchemaMissing, UnknownDatabase
-from tests.integration.fleet.conftest import Make
+from tests.integration.fleet.conftest import Make, until
 
 
 def by_tenant(message: RoutedMessage) -> str | None:
@@ -47,9 +48,7 @@ async def test_many_messages_go_to_their_databases_and_receipts_keep_their_order
         names = ["bolt", "acme", "bolt"]
         receipts = await fleet.publish_many(("a", {"tenant": name, "n": n}) for n, name in enumerate(names))
 
-        stored = {
-            name: {each.message_id: each for each in await fleet[name].messages.list("parked")} for name in ("acme", "bolt")
-        }
+        stored = {name: [each.message_id for each in await fleet[name].messages.list("parked")] for name in fleet}
         assert [receipt.id in stored[name] for receipt, name in zip(receipts, names, strict=True)] == [True] * 3
         assert len(stored["bolt"]) == 2
 
@@ -61,7 +60,7 @@ async def test_a_cancel_finds_its_database_as_a_publish_does(files: Make) -> Non
 
         by_key = await fleet.cancel("a", key="acme:1")
         by_id = await fleet.cancel(receipt, database="bolt")
-        with pytest.raises(NotRouted, match="fleet.cancel"):
+        with pytest.raises(NotRouted, match=r"fleet\.cancel"):
             await fleet.cancel(receipt)
 
         assert (by_key.cancelled, by_id.cancelled) == (1, 1)
@@ -101,6 +100,22 @@ def test_a_database_that_is_not_there_is_a_key_error(files: Make) -> None:
 async def test_a_fleet_that_is_not_open_stores_nothing(files: Make) -> None:
     with pytest.raises(NotOpen, match="async with fleet:"):
         await made(files("acme")).publish("a", {}, database="acme")
+
+
+async def test_a_database_closes_after_a_time_without_use_unless_a_lease_is_held_there(files: Make) -> None:
+    async with Fleet(Mainspring("fleet://", name="shop"), files("acme", "bolt"), idle="10ms") as fleet:
+        lease = await fleet["acme"].leases.acquire("nightly")
+        await fleet["bolt"].publish("a", {})
+        await asyncio.to_thread(fleet["bolt"].sync.publish, "b", {})
+        connections = [fleet["bolt"]._own.connection, fleet["bolt"]._own.place.back.connection]
+        await until(lambda: not any(each.is_open for each in connections))
+
+        assert lease is not None
+        assert not lease.lost
+        assert fleet["acme"]._own.connection.is_open
+        await lease.release()
+        await until(lambda: not fleet["acme"]._own.connection.is_open)
+        assert await topics(fleet) == {"acme": [], "bolt": ["a", "b"]}
 
 
 async def test_the_app_that_leads_a_fleet_names_the_fleet(files: Make) -> None:

@@ -36,7 +36,7 @@ class MemberConnection(Connection):
                 raise NotOpen(call, _CLOSED)
             if self._opening is None or self._opener is not None:
                 await self._opened_by_itself()
-            elif not self._is_kept:
+            elif not self._is_kept and self.admits:
                 # A block holds it open, which may end during this call.
                 self._is_kept = True
                 try:
@@ -44,6 +44,10 @@ class MemberConnection(Connection):
                 except BaseException:
                     self._is_kept = False
                     raise
+        return await super().opening(call)
+
+    async def held(self, call: str) -> Opened:
+        """Return the database that a block holds open."""
         return await super().opening(call)
 
     async def _opened_by_itself(self) -> None:
@@ -105,13 +109,17 @@ class Member:
     async def rest(self, idle: float) -> None:
         """Close what was not used for ``idle`` seconds."""
         before = time.monotonic() - idle
-        front, back = self.place.front, self.place.back
-        if self.connection.is_kept and self.connection.used_at < before and not _in_use(front):
-            await self.connection.let_go()
-        blocking = back.connection
+        if self.connection.used_at < before:
+            await self.hang_up()
+        blocking = self.place.back.connection
         is_unused = isinstance(blocking, MemberConnection) and blocking.is_open and blocking.used_at < before
-        if is_unused and not _in_use(back):
+        if is_unused and not _in_use(self.place.back):
             await asyncio.to_thread(self.place.background.close)
+
+    async def hang_up(self) -> None:
+        """Close what was opened by itself, unless it is in use right now."""
+        if self.connection.is_kept and not _in_use(self.place.front):
+            await self.connection.let_go()
 
     async def close(self) -> None:
         """Close everything, even if in use."""

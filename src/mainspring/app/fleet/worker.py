@@ -114,6 +114,8 @@ class Attendance:
             try:
                 until = await self._look()
                 worked = until is not None and until <= 0 and await self._take_turn()
+                if worked:
+                    await self.member.hang_up()
             except (MainspringError, OSError, TimeoutError) as error:
                 pause = self._failed(error)
                 continue
@@ -148,14 +150,15 @@ class Attendance:
         """Return the seconds until there is something to do; None if nothing is."""
         async with self._worker.look(again=self._failures > 0):
             connection = self.member.connection
-            async with asyncio.timeout(_DEADLINE):
-                async with connection:
-                    storage = (await connection.opening("fleet.worker()")).storage
-                    if self._tended_at is None or time.monotonic() - self._tended_at >= _TEND_EVERY:
-                        await self._tend(storage)
-                    app = self.member.place.code.options.name
-                    until = await storage.upkeep.outlook(app, self._options.served)
-                await connection.let_go()
+            was_kept = connection.is_kept
+            async with asyncio.timeout(_DEADLINE), connection:
+                storage = (await connection.held("fleet.worker()")).storage
+                if self._tended_at is None or time.monotonic() - self._tended_at >= _TEND_EVERY:
+                    await self._tend(storage)
+                app = self.member.place.code.options.name
+                until = await storage.upkeep.outlook(app, self._options.served)
+            if not was_kept:
+                await self.member.hang_up()
         return None if until is None else until.total_seconds()
 
     async def _tend(self, storage: Storage) -> None:
