@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from mainspring.app.fanout.coordinator import PlannedWindow
     from mainspring.app.fanout.declaration import Fanout, FanoutOptions, FanoutRegistrar
     from mainspring.app.fanout.fanouts import FanoutView
-    from mainspring.app.fleet.fleet import Fleet, RoutedMessage
+    from mainspring.app.fleet.fleet import Fleet
     from mainspring.app.fleet.report import FleetHealth, FleetReport
+    from mainspring.app.fleet.routing import RoutedMessage
     from mainspring.app.fleet.worker import FleetWorker
     from mainspring.app.lease.lease import Lease, SyncLease
     from mainspring.app.mainspring import Mainspring
@@ -215,8 +216,9 @@ _HOMES = {
     "mainspring.app.consume.injection": ("Depends", "Resolver"),
     "mainspring.app.fanout.declaration": ("Fanout", "FanoutOptions", "FanoutRegistrar"),
     "mainspring.app.fanout.fanouts": ("FanoutView",),
-    "mainspring.app.fleet.fleet": ("Fleet", "RoutedMessage"),
+    "mainspring.app.fleet.fleet": ("Fleet",),
     "mainspring.app.fleet.report": ("FleetHealth", "FleetReport"),
+    "mainspring.app.fleet.routing": ("RoutedMessage",),
     "mainspring.app.fleet.worker": ("FleetWorker",),
     "mainspring.app.message.envelope": ("JoinOptions", "PublishOptions", "SendOptions"),
     "mainspring.app.observe.health": ("Check", "Health", "HealthLimits"),

@@ -88,7 +88,8 @@ async def test_a_new_database_is_served_and_one_that_is_gone_is_drained(app: Mai
 
         release.set()
         await until(lambda: done == ["bolt", "acme"])
-        await until(lambda: not acme._connection.is_open)
+        await until(lambda: not fleet._departing)
+        assert not acme._connection.is_open
         with pytest.raises(NotOpen, match="no longer has this database"):
             await acme.publish("orders.placed", "acme")
         assert worker.troubles == {}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 from uuid import UUID
@@ -17,7 +16,7 @@ from mainspring.app.blocking import AsyncOnly, Renamed
 from mainspring.app.fleet.databases import Chosen, Databases, Discover, Urls, check_chosen, is_chosen, select, unknown
 from mainspring.app.fleet.member import Member
 from mainspring.app.fleet.report import FleetHealth, FleetReport, fleet_health, of_member, over
-from mainspring.app.fleet.transaction import elsewhere, members_of
+from mainspring.app.fleet.routing import Route, Router, naming
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.message.envelope import MISSING, PublishOptions
 from mainspring.app.observe import custom_checks
@@ -25,13 +24,9 @@ from mainspring.app.options import length, whole
 from mainspring.app.place import LEADS
 from mainspring.app.publisher import REASON
 from mainspring.model.errors import (
-    BadHandle,
     BadOption,
     MainspringError,
     Misuse,
-    NotRouted,
-    SchemaMissing,
-    StorageError,
 )
 from mainspring.model.health import Health, HealthLimits
 from mainspring.model.message import Cancelled, Receipt
@@ -41,26 +36,11 @@ from mainspring.model.views import Declaration
 from mainspring.timing.duration import Duration
 
 if TYPE_CHECKING:
-    from mainspring.app.fleet.worker import FleetWorker
+    from mainspring.app.fleet.worker import Attendances, FleetWorker
 
 _logger = logging.getLogger("mainspring.fleet")
 _SWEEP = 0.25
 """The share of the time without use after which a database closes, between two checks."""
-
-
-@dataclass(frozen=True, slots=True)
-class RoutedMessage:
-    """A message as the function ``route`` sees it, which names its database."""
-
-    topic: str
-    payload: Any
-    """The payload as it was given to the call; None for a cancel."""
-    key: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-Route = Callable[[RoutedMessage], str | None]
-"""Names the database of a message."""
 
 
 class Fleet(Renamed, AsyncOnly):
@@ -85,16 +65,14 @@ class Fleet(Renamed, AsyncOnly):
     ) -> None:
         if not isinstance(app, Mainspring):
             raise BadOption(f"Fleet(app, …) takes a Mainspring, not {app!r}: write Fleet(Mainspring('fleet://'), …)")
-        if route is not None and not callable(route):
-            raise BadOption(f"route={route!r} must be a function that takes a RoutedMessage and returns a name")
         self._app = app
         self._code = app._code  # noqa: SLF001 - its databases share the code of the app
-        self._route = route
         self._every = length(refresh, "refresh").total_seconds()
         self._idle = length(idle, "idle").total_seconds()
         self._databases = Databases(databases)
         self._members: dict[str, Member] = {}
-        self._workers: list[FleetWorker] = []
+        self._router = Router(self._code, route, lambda: self._members)
+        self._attendances: list[Attendances] = []
         self._inside = 0
         self._services: list[asyncio.Task[None]] = []
         self._departing: set[asyncio.Task[None]] = set()
@@ -163,11 +141,11 @@ class Fleet(Renamed, AsyncOnly):
             task = asyncio.create_task(self._part_with(member), name="mainspring-fleet-close")
             self._departing.add(task)
             task.add_done_callback(self._departing.discard)
-        for worker in self._workers:
-            worker.attend(new)
+        for each in self._attendances:
+            each.attend(new)
 
     async def _part_with(self, member: Member) -> None:
-        await asyncio.gather(*(each.let_go(member) for each in self._workers))
+        await asyncio.gather(*(each.let_go(member) for each in self._attendances))
         try:
             await member.close()
         except MainspringError as error:
@@ -196,8 +174,8 @@ class Fleet(Renamed, AsyncOnly):
 
         With ``tx`` the transaction decides: its database must be one of the fleet, and no other than is named.
         """
-        member = self._where("fleet.publish()", database, options.get("tx"), self._outline(message, payload, options))
-        with _naming(member):
+        member = self._router.member("fleet.publish()", database, options.get("tx"), message, payload, options)
+        with naming(member):
             return await member.app.publish(message, payload, **options)
 
     async def publish_many(
@@ -216,13 +194,12 @@ class Fleet(Renamed, AsyncOnly):
         parts: dict[str, list[tuple[int, object]]] = {}
         for place, each in enumerate(messages):
             message, payload = each if type(each) is tuple and len(each) == 2 else (each, MISSING)  # noqa: PLR2004
-            outline = self._outline(message, payload, options)
-            member = self._where("fleet.publish_many()", database, options.get("tx"), outline)
+            member = self._router.member("fleet.publish_many()", database, options.get("tx"), message, payload, options)
             parts.setdefault(member.name, []).append((place, each))
         receipts: dict[int, Receipt] = {}
         for name, part in parts.items():
             member = self._member(name)
-            with _naming(member):
+            with naming(member):
                 stored = await member.app.publish_many([each for _, each in part], spread=spread, **options)
             receipts.update(zip((place for place, _ in part), stored, strict=True))
         return [receipts[place] for place in sorted(receipts)]
@@ -237,64 +214,9 @@ class Fleet(Renamed, AsyncOnly):
         tx: Any = None,
     ) -> Cancelled:
         """Cancel as ``app.cancel`` does, in ``database``, or where ``route`` leads for a topic and ``key``."""
-        topic = which if isinstance(which, str) else self._code.catalogue.topic_of(which)
-        outline = None if key is None or topic is None else RoutedMessage(topic, None, key)
-        member = self._where("fleet.cancel()", database, tx, outline)
-        with _naming(member):
+        member = self._router.member_of_key("fleet.cancel()", database, tx, which, key)
+        with naming(member):
             return await member.app.cancel(which, key=key, reason=reason, tx=tx)
-
-    def _outline(self, message: object, payload: object, options: PublishOptions) -> RoutedMessage | None:
-        if self._route is None:
-            return None
-        topic, value = self._code.envelope.addressed(message, payload)
-        return RoutedMessage(topic, value, options.get("key"), options.get("headers") or {})
-
-    def _where(self, call: str, database: object, tx: object, message: RoutedMessage | None) -> Member:
-        """Return the member that is meant by its name, by the route, or by the transaction."""
-        member = None if database is None else self._member(database)
-        said = f"database={database!r}"
-        if member is None and message is not None:
-            member, said = self._routed(call, message), f"route, for {message.topic!r},"
-        if tx is None:
-            if member is None:
-                passing = (
-                    "pass database='acme'" if self._route is None else "pass database='acme', or a topic with key="
-                )
-                naming = ", or give the fleet a function, Fleet(app, …, route=by_tenant)" if self._route is None else ""
-                raise NotRouted(f"{call}: nothing names the database: {passing}{naming}, or write fleet['acme']")
-            return member
-        found, where = members_of(tx, self._members.values())
-        if not found:
-            raise elsewhere(where, self._members)
-        if member is None:
-            if len(found) == 1:
-                return found[0]
-            names = ", ".join(sorted(each.name for each in found))
-            raise NotRouted(
-                f"{call}: tx= may be a transaction of {names}, its handle does not tell: pass database= too"
-            )
-        if member not in found:
-            shown = found[0].name if where is None else f"{found[0].name!r} ({where.shown})"
-            raise BadHandle(
-                f"{call}: {said} names {member.name!r}, and tx= is a transaction of {shown}: a message can only be "
-                "part of a transaction of its own database. Let both name one, or leave tx= out"
-            )
-        return member
-
-    def _routed(self, call: str, message: RoutedMessage) -> Member:
-        assert self._route is not None, "a message is outlined for the route only"
-        try:
-            name = self._route(message)
-        except Exception as error:
-            raise NotRouted(
-                f"{call}: route has raised for topic {message.topic!r}: {described(error)}. Nothing was stored"
-            ) from error
-        if isinstance(name, str) and name in self._members:
-            return self._members[name]
-        advice = str(unknown(name, self._members)) if isinstance(name, str) else "it must return the name of a database"
-        raise NotRouted(
-            f"{call}: route returned {name!r} for topic {message.topic!r}: {advice}. Or pass database='acme'"
-        )
 
     # --- opening and working -------------------------------------------------------------------------------
 
@@ -359,7 +281,7 @@ class Fleet(Renamed, AsyncOnly):
         fleet is noticed at once. Where something is due a worker runs, until it had nothing to do for ``idle``: at
         most ``most_open`` at a time, in turns. ``groups`` and ``concurrency`` are those of each worker.
         """
-        from mainspring.app.fleet.worker import FleetWorker, WorkerOptions
+        from mainspring.app.fleet.worker import Attendances, FleetWorker, WorkerOptions
 
         check_chosen(databases)
         options = WorkerOptions(
@@ -371,9 +293,10 @@ class Fleet(Renamed, AsyncOnly):
             longest_pause=length(longest_pause, "longest_pause"),
         )
         async with self:
-            worker = FleetWorker(options, partial(is_chosen, chosen=databases))
-            self._workers.append(worker)
-            worker.attend(self._members.values())
+            attendances = Attendances(options, partial(is_chosen, chosen=databases))
+            worker = FleetWorker(attendances)
+            self._attendances.append(attendances)
+            attendances.attend(self._members.values())
             try:
                 yield worker
             finally:
@@ -383,7 +306,7 @@ class Fleet(Renamed, AsyncOnly):
                     await worker.stop_now()
                     raise
                 finally:
-                    self._workers.remove(worker)
+                    self._attendances.remove(attendances)
 
     def _served(self, groups: Collection[str] | None) -> tuple[str, ...]:
         from mainspring.app.broker.intake import Intake
@@ -450,16 +373,3 @@ class Fleet(Renamed, AsyncOnly):
         if not self._inside:
             await self.refresh()
         return await over(self._chosen(databases), work)
-
-
-@contextmanager
-def _naming(member: Member) -> Iterator[None]:
-    """Add the name of the database to its errors."""
-    try:
-        yield
-    except StorageError as error:
-        text, name = str(error), f"database {member.name!r}: "
-        advice = "; or `await fleet.migrate()`" if isinstance(error, SchemaMissing) else ""
-        if not text.startswith(name):  # several callers may get one error
-            error.args = (f"{name}{text}{advice}",)
-        raise

@@ -30,6 +30,16 @@ class MemberConnection(Connection):
 
     async def opening(self, call: str) -> Opened:
         """Return the open database; opens it if needed. Raises NotOpen while the fleet is closed."""
+        while True:
+            try:
+                return await self._kept(call)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                # Not the caller's: the database was closed while it opened. Another turn opens it, or raises NotOpen.
+
+    async def _kept(self, call: str) -> Opened:
         self.used_at = time.monotonic()
         if self._stand_in is None:
             if self._opening is None and not self.admits:
@@ -59,12 +69,13 @@ class MemberConnection(Connection):
 
     def _note_opened(self, opener: asyncio.Task[None]) -> None:
         self._opener = None
-        self._is_kept = not opener.cancelled() and opener.exception() is None
+        is_open = not opener.cancelled() and opener.exception() is None
+        self._is_kept = is_open and self._opening is not None
 
     @property
     def is_kept(self) -> bool:
         """Whether it is open although no block holds it open."""
-        return self._is_kept and self._opening is not None
+        return self._is_kept and self._opening is not None and self._opening.ready.done()
 
     async def let_go(self) -> None:
         """Close it unless a block holds it open."""

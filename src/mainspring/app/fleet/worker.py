@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -58,12 +58,12 @@ class WorkerOptions:
 class Attendance:
     """The turns at one database: looks, a worker while there is work, and pauses, until it is let go."""
 
-    def __init__(self, member: Member, worker: FleetWorker) -> None:
+    def __init__(self, member: Member, options: WorkerOptions, turns: Turns) -> None:
         self.member: Member = member
         self.trouble: str | None = None
         """Why the last look failed."""
-        self._worker = worker
-        self._options = worker.options
+        self._options = options
+        self._turns = turns
         self._woken = asyncio.Event()
         self._leaving = False
         self._running: Worker | None = None
@@ -148,7 +148,7 @@ class Attendance:
 
     async def _look(self) -> float | None:
         """Return the seconds until there is something to do; None if nothing is."""
-        async with self._worker.look(again=self._failures > 0):
+        async with self._turns.look(again=self._failures > 0):
             connection = self.member.connection
             was_kept = connection.is_kept
             async with asyncio.timeout(_DEADLINE), connection:
@@ -179,7 +179,7 @@ class Attendance:
 
     async def _take_turn(self) -> bool:
         """Run a worker there, when it is its turn, until it has nothing to do. Return whether it did something."""
-        async with self._worker.turn(self.member.name) as turn:
+        async with self._turns.turn(self.member.name) as turn:
             if self._is_leaving():
                 return False
             options = self._options
@@ -216,7 +216,7 @@ class Attendance:
 
     def _is_over(self, served: float, idled: float) -> bool:
         """Return whether a worker makes room that has served and idled for so many seconds."""
-        if not self._worker.is_crowded:
+        if not self._turns.is_crowded:
             return idled >= self._options.idle.total_seconds()
         return idled >= 2 * _GLANCE or served >= _SLICE
 
@@ -256,6 +256,80 @@ class Turn:
             places.release()
 
 
+class Turns:
+    """The bounds of a fleet's worker: how many databases are looked at, and have an open worker, at a time."""
+
+    def __init__(self, most_open: int) -> None:
+        self._looks = asyncio.Semaphore(_LOOKS)
+        self._retries = asyncio.Semaphore(_RETRIES)
+        self._places = asyncio.Semaphore(most_open)
+        self._waiting = 0
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether some database waits for a turn."""
+        return self._waiting > 0
+
+    def look(self, *, again: bool) -> asyncio.Semaphore:
+        """Return what to wait for before a look at a database; ``again``: it could not be used the last time."""
+        return self._retries if again else self._looks
+
+    @asynccontextmanager
+    async def turn(self, name: str) -> AsyncIterator[Turn]:
+        """Wait for a place for an open worker, in the order of the calls."""
+        self._waiting += 1
+        try:
+            await self._places.acquire()
+        finally:
+            self._waiting -= 1
+        _logger.debug("%s: its worker starts", name)
+        turn = Turn(self._places)
+        try:
+            yield turn
+        finally:
+            turn.end()
+
+
+class Attendances:
+    """The databases that a fleet's worker attends to."""
+
+    def __init__(self, options: WorkerOptions, chosen: Callable[[str], bool]) -> None:
+        self._options = options
+        self._chosen = chosen
+        self._turns = Turns(options.most_open)
+        self._by_name: dict[str, Attendance] = {}
+        self._is_ending = False
+
+    def __iter__(self) -> Iterator[Attendance]:
+        """Iterate over them."""
+        return iter(tuple(self._by_name.values()))
+
+    def attend(self, members: Iterable[Member]) -> None:
+        """Serve these too, as far as they are chosen."""
+        for member in members:
+            if not self._is_ending and self._chosen(member.name):
+                self._by_name[member.name] = attendance = Attendance(member, self._options, self._turns)
+                member.place.listeners.append(attendance.wake_from_any_thread)
+
+    async def let_go(self, member: Member) -> None:
+        """Finish what is in hand there, and serve it no more."""
+        attendance = self._by_name.get(member.name)
+        if attendance is not None and attendance.member is member:
+            del self._by_name[member.name]
+            member.place.listeners.remove(attendance.wake_from_any_thread)
+            await attendance.leave()
+
+    async def end(self, *, now: bool) -> None:
+        """End all, as a worker ends."""
+        self._is_ending = True
+        attendances = tuple(self)
+        try:
+            await asyncio.gather(*(each.stop(now=now) for each in attendances))
+        finally:
+            for each in attendances:
+                each.member.place.listeners.remove(each.wake_from_any_thread)
+
+
 class FleetWorker:
     """The worker of a fleet in this process.
 
@@ -263,14 +337,8 @@ class FleetWorker:
     one makes room for others that wait. A database that cannot be used delays no other.
     """
 
-    def __init__(self, options: WorkerOptions, chosen: Callable[[str], bool]) -> None:
-        self.options: WorkerOptions = options
-        self._chosen = chosen
-        self._attendances: dict[str, Attendance] = {}
-        self._looks = asyncio.Semaphore(_LOOKS)
-        self._retries = asyncio.Semaphore(_RETRIES)
-        self._turns = asyncio.Semaphore(options.most_open)
-        self._waiting = 0
+    def __init__(self, attendances: Attendances) -> None:
+        self._attendances = attendances
         self._finished = asyncio.Event()
         self._stopping: asyncio.Task[None] | None = None
 
@@ -280,34 +348,14 @@ class FleetWorker:
         return self._stopping is None
 
     @property
-    def is_crowded(self) -> bool:
-        """Whether some database waits for a turn."""
-        return self._waiting > 0
-
-    @property
     def open(self) -> tuple[str, ...]:
         """The databases on which a worker runs now."""
-        return tuple(name for name, each in self._attendances.items() if each.is_running)
+        return tuple(each.member.name for each in self._attendances if each.is_running)
 
     @property
     def troubles(self) -> dict[str, str]:
         """The databases that cannot be used now, and why."""
-        return {name: each.trouble for name, each in self._attendances.items() if each.trouble is not None}
-
-    def attend(self, members: Iterable[Member]) -> None:
-        """Serve these too, as far as they are chosen."""
-        for member in members:
-            if self._stopping is None and self._chosen(member.name):
-                self._attendances[member.name] = attendance = Attendance(member, self)
-                member.place.listeners.append(attendance.wake_from_any_thread)
-
-    async def let_go(self, member: Member) -> None:
-        """Finish what is in hand there, and serve it no more."""
-        attendance = self._attendances.get(member.name)
-        if attendance is not None and attendance.member is member:
-            del self._attendances[member.name]
-            member.place.listeners.remove(attendance.wake_from_any_thread)
-            await attendance.leave()
+        return {each.member.name: each.trouble for each in self._attendances if each.trouble is not None}
 
     async def stop(self) -> None:
         """Stop everywhere: stop claiming, let what runs finish within the grace."""
@@ -315,7 +363,7 @@ class FleetWorker:
 
     async def stop_now(self) -> None:
         """Stop without waiting for handlers."""
-        for each in self._attendances.values():
+        for each in self._attendances:
             each.hurry()
         await self._stop(now=True)
 
@@ -330,30 +378,6 @@ class FleetWorker:
 
     async def _end(self, *, now: bool) -> None:
         try:
-            attendances = list(self._attendances.values())
-            await asyncio.gather(*(each.stop(now=now) for each in attendances))
+            await self._attendances.end(now=now)
         finally:
-            for each in attendances:
-                each.member.place.listeners.remove(each.wake_from_any_thread)
             self._finished.set()
-
-    @asynccontextmanager
-    async def look(self, *, again: bool) -> AsyncIterator[None]:
-        """Wait for a turn to look at a database; ``again``: it could not be used the last time."""
-        async with self._retries if again else self._looks:
-            yield
-
-    @asynccontextmanager
-    async def turn(self, name: str) -> AsyncIterator[Turn]:
-        """Wait for a place for an open worker."""
-        self._waiting += 1
-        try:
-            await self._turns.acquire()
-        finally:
-            self._waiting -= 1
-        _logger.debug("%s: its worker starts", name)
-        turn = Turn(self._turns)
-        try:
-            yield turn
-        finally:
-            turn.end()
