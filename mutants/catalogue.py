@@ -7,6 +7,7 @@ from mutants import (
     brokers,
     delivery,
     first_steps,
+    fleet,
     health,
     limits,
     messages,
@@ -31,6 +32,7 @@ MUTANTS: list[Mutant] = [
     *health.MUTANTS,
     *roles.MUTANTS,
     *first_steps.MUTANTS,
+    *fleet.MUTANTS,
     *brokers.MUTANTS,
     *broker_views.MUTANTS,
 ]

@@ -269,7 +269,8 @@ class Mainspring(Renamed, AsyncOnly):
         storage = await self._connection.storage("app.worker()")
         code, place = self._code, self._side.place
         options, scheduled, meters = code.options, code.registry.scheduled(), place.metrics.meters
-        runner.warn_unnamed(options, place.address.engine)
+        if place.exported:
+            runner.warn_unnamed(options, place.address.engine)
         using = (options, self._side.publisher, scheduled, code.bus, meters, most)
         return runner.build_worker(storage, chosen, code.consumers, name, *using)
 

@@ -68,6 +68,7 @@ class Place:
         options = code.options
         self.code: Code = code
         self.address: Address = address
+        self.exported: bool = exported
         self.workers: list[Worker] = []
         """The workers of this process on this database."""
         self.listeners: list[Callable[[], None]] = []

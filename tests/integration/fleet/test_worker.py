@@ -166,6 +166,56 @@ async def test_an_unmigrated_database_waits_and_the_others_go_on(shop: Shop, ser
         await until(lambda: shop.count == 2)
 
 
+async def test_a_database_that_is_too_new_waits_and_the_others_go_on(shop: Shop, servers: Make) -> None:
+    urls = servers("new", "old")
+    fleet = Fleet(shop.app, urls)
+    await fleet.migrate()
+    connection = await asyncpg.connect(urls["new"])
+    await connection.execute("INSERT INTO mainspring.migration VALUES (999, 'later', '', true, now())")
+    await connection.close()
+
+    async with fleet.worker(**QUICK) as worker:
+        await fleet.publish("orders.placed", {"tenant": "old", "n": 0}, database="old")
+        await until(lambda: shop.count == 1 and "new" in worker.troubles)
+
+        assert "SchemaTooNew: the database is at schema version 999" in worker.troubles["new"]
+
+
+async def test_a_server_that_never_answers_delays_neither_the_others_nor_the_end(shop: Shop, files: Make) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(silent, "127.0.0.1") as server:
+        port = server.sockets[0].getsockname()[1]
+        urls = {f"silent-{n}": f"postgresql://ann@127.0.0.1:{port}/silent_{n}" for n in range(20)}
+        fleet = Fleet(shop.app, {**urls, **files("alive")})
+        async with asyncio.timeout(9):  # less than a look at one of them takes
+            async with fleet.worker(**QUICK):
+                await fleet.publish("orders.placed", {"tenant": "alive", "n": 0}, database="alive")
+                await until(lambda: shop.count == 1)
+
+
+async def test_a_worker_whose_server_dies_with_work_in_hand_ends_all_the_same(
+    shop: Shop, tmp_path: Path, files: Make
+) -> None:
+    shop.app = Mainspring("fleet://", name="shop", grace="1s")
+    shop.app.consumer("orders.held")(shop._waited)
+    with private_server(tmp_path) as server, new_database(server.url, f"fleet_{uuid4().hex[:8]}") as url:
+        fleet = Fleet(shop.app, {"dead": url, **files("alive")})
+        await fleet.migrate()
+        async with fleet.worker(most_open=1, **QUICK) as worker:
+            await fleet.publish("orders.held", {"tenant": "dead", "n": 0}, database="dead")
+            await shop.held.wait()
+            server.kill()
+            await until(lambda: "dead" in worker.troubles)
+            # The dead one has the only turn no longer, although its handler still runs.
+            shop.release.set()
+            await fleet.publish("orders.held", {"tenant": "alive", "n": 0}, database="alive")
+            await until(lambda: shop.done.get("alive") == [0])
+        server.start()
+
+
 async def test_only_the_chosen_databases_are_served(shop: Shop, files: Make) -> None:
     fleet = Fleet(shop.app, files("eu-1", "eu-2", "us-1"))
 

@@ -22,6 +22,7 @@ from mainspring.app.message.envelope import MISSING, PublishOptions
 from mainspring.app.observe import custom_checks
 from mainspring.app.options import length, whole
 from mainspring.app.place import LEADS
+from mainspring.app.process import runner
 from mainspring.app.publisher import REASON
 from mainspring.model.errors import (
     BadOption,
@@ -292,6 +293,7 @@ class Fleet(Renamed, AsyncOnly):
             idle=length(idle, "idle"),
             longest_pause=length(longest_pause, "longest_pause"),
         )
+        runner.warn_unnamed(self._code.options, "postgresql")
         async with self:
             attendances = Attendances(options, partial(is_chosen, chosen=databases))
             worker = FleetWorker(attendances)

@@ -26,6 +26,8 @@ _LOOKS = 16
 """How many databases are looked at at a time."""
 _RETRIES = 4
 """How many of those that could not be used: they delay no look at the others."""
+_HANGS_AFTER = 0.5
+"""Seconds after which a look no longer keeps others waiting."""
 _DEADLINE = 10.0
 """Seconds that a look may take."""
 _FIRST_PAUSE = 1.0
@@ -38,8 +40,9 @@ _PING_AFTER = 5.0
 """Seconds without progress after which an open worker's database is asked whether it is there."""
 _TEND_EVERY = 3600.0
 """Seconds between two rounds of housekeeping in a database without work."""
-_ROUTE_BATCH = _PRUNE_BATCH = 1_000
-_MOST_BATCHES = 100
+_TENDED_WITHIN = 5.0
+"""Seconds that a round of housekeeping takes at most, but for its last batch; the next one continues."""
+_BATCH = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +100,10 @@ class Attendance:
     async def stop(self, *, now: bool) -> None:
         """End as a worker ends: what runs has the grace to finish, or none."""
         self._leaving = True
-        self._woken.set()
-        running = self._running
-        if running is not None:
-            await (running.stop_now() if now else running.stop())
+        if self._running is None:
+            self.task.cancel()  # a database that does not respond is not waited for
+        else:
+            await (self._running.stop_now() if now else self._running.stop())
         await asyncio.wait([self.task])
 
     async def _attend(self) -> None:
@@ -165,16 +168,18 @@ class Attendance:
         """Do what a worker does besides its messages: check the schema, declare, route what is parked, prune."""
         await storage.schema.check()
         await self.member.app.declare()
-        for _ in range(_MOST_BATCHES):
-            rerouted = await storage.upkeep.reroute(_ROUTE_BATCH)
-            if rerouted.routed < _ROUTE_BATCH:
+        until = time.monotonic() + _TENDED_WITHIN
+        after: str | None = None
+        while time.monotonic() < until:
+            rerouted = await storage.upkeep.reroute(_BATCH, after)
+            after = rerouted.last
+            if after is None and rerouted.routed < _BATCH:
                 break
         retention = self.member.place.code.options.retention
         for chore in CHORES if self._tended_at is not None else ():
-            for _ in range(_MOST_BATCHES):
-                pruned = await storage.upkeep.prune(retention, _PRUNE_BATCH, chore=chore)
-                if pruned.total < _PRUNE_BATCH:
-                    break
+            found = _BATCH
+            while found >= _BATCH and time.monotonic() < until:
+                found = (await storage.upkeep.prune(retention, _BATCH, chore=chore)).total
         self._tended_at = time.monotonic()
 
     async def _take_turn(self) -> bool:
@@ -183,36 +188,43 @@ class Attendance:
             if self._is_leaving():
                 return False
             options = self._options
-            async with self.member.app.worker(groups=options.groups, concurrency=options.concurrency) as running:
-                self._running = running
-                try:
-                    return await self._serve(running)
-                except (MainspringError, TimeoutError):
-                    turn.end()  # the end of the worker may take as long as its grace, and the others need not wait
-                    raise
-                finally:
-                    self._running = None
+            worker = self.member.app.worker(groups=options.groups, concurrency=options.concurrency)
+            try:
+                async with worker as self._running:
+                    try:
+                        return await self._serve(self._running)
+                    except (MainspringError, TimeoutError):
+                        turn.end()  # its end may take as long as its grace, and the others need not wait
+                        raise
+            finally:
+                self._running = None
 
     async def _serve(self, running: Worker) -> bool:
         """Wait until the worker is to end, and let it finish what it has in hand."""
-        if not running.ready:
-            raise StorageUnavailable("the database does not respond, or its tables are missing")
+        self._check_runs(running)
         begun = active_at = pinged_at = time.monotonic()
         first = seen = self._settled()
-        while not self._is_leaving():
+        is_over = False
+        while not is_over or (running.in_hand and running.ready):
             await asyncio.sleep(_GLANCE)
+            self._check_runs(running)
             now, counted = time.monotonic(), self._settled()
+            if counted != seen:
+                pinged_at = now  # the database responds
             if counted != seen or running.in_hand:
                 seen, active_at = counted, now
-            if self._is_over(now - begun, now - active_at):
-                break
-            if now - max(active_at, pinged_at) >= _PING_AFTER or (running.in_hand and now - pinged_at >= _PING_AFTER):
+            if now - pinged_at >= _PING_AFTER:
                 pinged_at = now
                 await self._ping()
-        running.drain()
-        while running.in_hand and running.ready:  # noqa: ASYNC110 - the end of a handler is no event of ours
-            await asyncio.sleep(_GLANCE)
+            if not is_over and (self._is_leaving() or self._is_over(now - begun, now - active_at)):
+                is_over = True
+                running.drain()
         return self._settled() != first
+
+    def _check_runs(self, running: Worker) -> None:
+        """Raise StorageUnavailable if the worker has ended by itself."""
+        if not running.ready and not self._is_leaving():
+            raise StorageUnavailable("its worker could not start, or has ended by itself: the log says why")
 
     def _is_over(self, served: float, idled: float) -> bool:
         """Return whether a worker makes room that has served and idled for so many seconds."""
@@ -221,9 +233,8 @@ class Attendance:
         return idled >= 2 * _GLANCE or served >= _SLICE
 
     async def _ping(self) -> None:
-        storage = await self.member.connection.storage("fleet.worker()")
         async with asyncio.timeout(_DEADLINE):
-            await storage.ping()
+            await (await self.member.connection.held("fleet.worker()")).storage.ping()
 
     def _settled(self) -> int:
         counted = self.member.place.metrics.meters.groups().values()
@@ -244,7 +255,7 @@ class Attendance:
 
 
 class Turn:
-    """One of the places for open workers, until it is ended."""
+    """One of some places, until it is ended."""
 
     def __init__(self, places: asyncio.Semaphore) -> None:
         self._places: asyncio.Semaphore | None = places
@@ -270,9 +281,21 @@ class Turns:
         """Whether some database waits for a turn."""
         return self._waiting > 0
 
-    def look(self, *, again: bool) -> asyncio.Semaphore:
-        """Return what to wait for before a look at a database; ``again``: it could not be used the last time."""
-        return self._retries if again else self._looks
+    @asynccontextmanager
+    async def look(self, *, again: bool) -> AsyncIterator[None]:
+        """Wait for a place to look at a database; ``again``: it could not be used the last time.
+
+        A look that takes long goes on without its place, so that servers which never answer delay no other.
+        """
+        places = self._retries if again else self._looks
+        await places.acquire()
+        turn = Turn(places)
+        hanging = asyncio.get_running_loop().call_later(_HANGS_AFTER, turn.end)
+        try:
+            yield
+        finally:
+            hanging.cancel()
+            turn.end()
 
     @asynccontextmanager
     async def turn(self, name: str) -> AsyncIterator[Turn]:
