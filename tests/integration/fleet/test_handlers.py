@@ -101,6 +101,7 @@ async def test_a_handler_may_publish_to_another_database_of_its_fleet(app: Mains
 
 async def test_another_app_is_where_it_always_is(app: Mainspring, files: Make) -> None:
     other = Mainspring("memory://", name="billing")
+    Fleet(other, files("billing"))
     sent = asyncio.Event()
 
     @app.consumer("orders.placed")

@@ -182,16 +182,21 @@ async def test_a_database_that_is_too_new_waits_and_the_others_go_on(shop: Shop,
 
 
 async def test_a_server_that_never_answers_delays_neither_the_others_nor_the_end(shop: Shop, files: Make) -> None:
+    asked = 0
+
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
         await reader.read()
         writer.close()
 
     async with await asyncio.start_server(silent, "127.0.0.1") as server:
         port = server.sockets[0].getsockname()[1]
-        urls = {f"silent-{n}": f"postgresql://ann@127.0.0.1:{port}/silent_{n}" for n in range(20)}
+        urls = {f"silent-{n}": f"postgresql://ann@127.0.0.1:{port}/silent_{n}" for n in range(40)}
         fleet = Fleet(shop.app, {**urls, **files("alive")})
         async with asyncio.timeout(9):  # less than a look at one of them takes
             async with fleet.worker(**QUICK):
+                await until(lambda: asked >= 16)
                 await fleet.publish("orders.placed", {"tenant": "alive", "n": 0}, database="alive")
                 await until(lambda: shop.count == 1)
 
