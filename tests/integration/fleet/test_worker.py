@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -244,6 +245,39 @@ async def test_options_that_make_no_sense_are_rejected(shop: Shop, files: Make) 
     with pytest.raises(Misuse, match="no consumer is registered"):
         async with Fleet(Mainspring("fleet://", name="shop"), files("acme")).worker():
             pass
+
+
+SCRIPT = """
+import sys
+from mainspring import Fleet, Mainspring
+
+app = Mainspring("fleet://", name="shop")
+
+
+@app.consumer("orders.placed")
+async def receipts(order: dict) -> None:
+    print("handled", order["n"], flush=True)
+
+
+Fleet(app, {name: f"sqlite:///{sys.argv[1]}/{name}.db" for name in ("acme", "bolt")}).run(longest_pause="200ms")
+print("stopped", flush=True)
+"""
+
+
+async def test_a_script_works_until_it_is_told_to_stop(files: Make, tmp_path: Path) -> None:
+    script = tmp_path / "shop.py"
+    script.write_text(SCRIPT)
+    async with Fleet(Mainspring("fleet://", name="shop"), files("acme", "bolt")) as fleet:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, script, tmp_path, stdout=asyncio.subprocess.PIPE, cwd=tmp_path
+        )
+        assert child.stdout is not None
+        async with asyncio.timeout(60):
+            await fleet.publish("orders.placed", {"n": 7}, database="bolt")
+            assert await child.stdout.readline() == b"handled 7\n"
+            child.terminate()
+            assert await child.stdout.readline() == b"stopped\n"
+            assert await child.wait() == 0
 
 
 async def test_reports_name_what_failed_and_the_rest_is_done(shop: Shop, servers: Make) -> None:

@@ -310,6 +310,28 @@ class Fleet(Renamed, AsyncOnly):
                 finally:
                     self._attendances.remove(attendances)
 
+    def run(
+        self,
+        *,
+        databases: Chosen = None,
+        groups: Collection[str] | None = None,
+        concurrency: int | None = None,
+        most_open: int = 20,
+        idle: Duration = "10s",
+        longest_pause: Duration = "15s",
+    ) -> None:
+        """Work until SIGTERM or SIGINT: the first lets handlers finish, the second does not. Blocks."""
+        runner.run(
+            self.worker(
+                databases=databases,
+                groups=groups,
+                concurrency=concurrency,
+                most_open=most_open,
+                idle=idle,
+                longest_pause=longest_pause,
+            )
+        )
+
     def _served(self, groups: Collection[str] | None) -> tuple[str, ...]:
         from mainspring.app.broker.intake import Intake
 

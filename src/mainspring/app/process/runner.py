@@ -8,7 +8,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mainspring.app.blocking import in_loop
 from mainspring.app.config import MOST_AT_ONCE, Options, unnamed
@@ -120,7 +120,23 @@ async def at_work(worker: Worker, *lists: list[Worker]) -> AsyncIterator[Worker]
                 workers.remove(worker)
 
 
-def run(worker: AbstractAsyncContextManager[Worker], line: int | None = None) -> bool:
+class Working(Protocol):
+    """A worker, as what runs it until a signal sees it."""
+
+    async def stop(self) -> None:
+        """Let what runs finish within the grace."""
+        ...
+
+    async def stop_now(self) -> None:
+        """Do not wait for what runs."""
+        ...
+
+    async def finished(self) -> None:
+        """Wait until it has ended."""
+        ...
+
+
+def run(worker: AbstractAsyncContextManager[Working], line: int | None = None) -> bool:
     """Work until stopped: the first SIGTERM or SIGINT lets handlers finish, the second does not.
 
     ``line`` leads to a parent process: its end counts as a signal. False: without any signal, the worker ended by
@@ -132,7 +148,7 @@ def run(worker: AbstractAsyncContextManager[Worker], line: int | None = None) ->
         return runner.run(serve(worker, line))
 
 
-async def serve(worker: AbstractAsyncContextManager[Worker], line: int | None = None) -> bool:
+async def serve(worker: AbstractAsyncContextManager[Working], line: int | None = None) -> bool:
     """Do the same on a running loop."""
     async with worker as working:
         with _stopped_by_signals(working, line) as stops:
@@ -141,7 +157,7 @@ async def serve(worker: AbstractAsyncContextManager[Worker], line: int | None = 
 
 
 @contextlib.contextmanager
-def _stopped_by_signals(worker: Worker, line: int | None) -> Iterator[list[asyncio.Task[None]]]:
+def _stopped_by_signals(worker: Working, line: int | None) -> Iterator[list[asyncio.Task[None]]]:
     loop = asyncio.get_running_loop()
     stops: list[asyncio.Task[None]] = []
     last = -_SAME_SIGNAL
