@@ -63,6 +63,11 @@ def load_app(spec: str, folder: Path | None = None) -> Mainspring:
             raise
         except Exception as error:  # a module may build its app lazily
             raise Refused(_broken(name, error)) from error
+    if type(found).__qualname__ == "Fleet":
+        raise Refused(
+            f"{spec} is a fleet, which the command line does not know yet: its worker is a script that ends in "
+            f"{attribute}.run(), and a command for one of its databases is given --url instead of the app"
+        )
     if not isinstance(found, Mainspring):
         raise Refused(f"{spec} is of type {type(found).__qualname__}, not a Mainspring app.{_written(module)}")
     return found
