@@ -165,3 +165,16 @@ async def test_an_intake_is_rejected_since_nothing_names_its_database(app: Mains
     with pytest.raises(Misuse, match="read it with an app of its own"):
         async with Fleet(app, files("acme")).worker():
             pass
+
+
+async def test_the_kit_puts_an_app_that_leads_a_fleet_on_memory(app: Mainspring, files: Make) -> None:
+    @app.consumer("orders.placed")
+    async def receipts(tenant: str) -> None:
+        await app.publish("by.app", tenant)
+
+    Fleet(app, files("acme"))
+    with app.testing() as kit:
+        await app.publish("orders.placed", "acme")
+        await kit.drain()
+
+        assert [each.topic for each in kit.published()] == ["orders.placed", "by.app"]
