@@ -118,6 +118,17 @@ async def test_a_database_closes_after_a_time_without_use_unless_a_lease_is_held
         assert await topics(fleet) == {"acme": [], "bolt": ["a", "b"]}
 
 
+async def test_of_many_databases_those_used_last_stay_open(files: Make) -> None:
+    names = [f"t{n}" for n in range(6)]
+    async with Fleet(Mainspring("fleet://", name="shop"), files(*names), keep_open=2) as fleet:
+        for name in names:
+            await fleet[name].publish("a", {})
+        await until(lambda: sum(fleet[name]._own.connection.is_open for name in names) == 2)
+
+        assert [name for name in names if fleet[name]._own.connection.is_open] == ["t4", "t5"]
+        assert await topics(fleet) == {name: ["a"] for name in names}
+
+
 async def test_the_app_that_leads_a_fleet_names_the_fleet(files: Make) -> None:
     app = Mainspring("fleet://", name="shop")
     Fleet(app, files("acme"))

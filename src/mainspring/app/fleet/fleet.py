@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
@@ -49,8 +49,8 @@ class Fleet(Renamed, AsyncOnly):
 
     ``databases`` is a mapping of names to URLs, or a function, plain or async, that returns one: it is asked every
     ``refresh`` while the fleet is open. ``route`` names the database of a message. Each database is an app of its own,
-    ``fleet["acme"]``; it opens when it is used, and closes after ``idle`` without use. One that cannot be used stops
-    no other.
+    ``fleet["acme"]``; it opens when it is used, and closes after ``idle`` without use, or when ``keep_open`` others
+    were used since. One that cannot be used stops no other.
     """
 
     _instead: ClassVar[str] = "`with fleet:` cannot open databases without blocking: write `async with fleet:`"
@@ -63,6 +63,7 @@ class Fleet(Renamed, AsyncOnly):
         route: Route | None = None,
         refresh: Duration = "30s",
         idle: Duration = "30s",
+        keep_open: int = 50,
     ) -> None:
         if not isinstance(app, Mainspring):
             raise BadOption(f"Fleet(app, …) takes a Mainspring, not {app!r}: write Fleet(Mainspring('fleet://'), …)")
@@ -70,6 +71,8 @@ class Fleet(Renamed, AsyncOnly):
         self._code = app._code  # noqa: SLF001 - its databases share the code of the app
         self._every = length(refresh, "refresh").total_seconds()
         self._idle = length(idle, "idle").total_seconds()
+        self._most_kept = whole(keep_open, "keep_open", least=1, most=100_000)
+        self._trimming: asyncio.Task[None] | None = None
         self._databases = Databases(databases)
         self._members: dict[str, Member] = {}
         self._router = Router(self._code, route, lambda: self._members)
@@ -136,7 +139,7 @@ class Fleet(Renamed, AsyncOnly):
         if not self._inside:
             return
         for member in new:
-            member.admit(admits=True)
+            self._admit(member)
         for member in gone:
             _logger.info("%s is no database of the fleet any more: it is drained and closed", member.name)
             task = asyncio.create_task(self._part_with(member), name="mainspring-fleet-close")
@@ -145,12 +148,32 @@ class Fleet(Renamed, AsyncOnly):
         for each in self._attendances:
             each.attend(new)
 
-    async def _part_with(self, member: Member) -> None:
-        await asyncio.gather(*(each.let_go(member) for each in self._attendances))
+    def _admit(self, member: Member) -> None:
+        member.connection.on_open = self._trim_soon
+        member.admit(admits=True)
+
+    def _trim_soon(self) -> None:
+        if self._trimming is None or self._trimming.done():
+            self._trimming = asyncio.create_task(self._trim(), name="mainspring-fleet-trim")
+
+    async def _trim(self) -> None:
+        """Close those that were not used for the longest time, if too many are open."""
+        kept = sorted(
+            (each for each in self._members.values() if each.connection.is_kept),
+            key=lambda each: each.connection.used_at,
+        )
+        for member in kept[: max(len(kept) - self._most_kept, 0)]:
+            await self._rest(member, member.hang_up())
+
+    async def _rest(self, member: Member, closing: Coroutine[Any, Any, None]) -> None:
         try:
-            await member.close()
+            await closing
         except MainspringError as error:
             _logger.warning("%s: failed to close its database: %s", member.name, described(error))
+
+    async def _part_with(self, member: Member) -> None:
+        await asyncio.gather(*(each.let_go(member) for each in self._attendances))
+        await self._rest(member, member.close())
 
     def _member(self, name: object) -> Member:
         member = self._members.get(name) if isinstance(name, str) else None
@@ -226,7 +249,7 @@ class Fleet(Renamed, AsyncOnly):
         self._inside += 1
         if self._inside == 1:
             for member in self._members.values():
-                member.admit(admits=True)
+                self._admit(member)
             try:
                 await self.refresh()
             except BaseException:
@@ -245,8 +268,8 @@ class Fleet(Renamed, AsyncOnly):
             return
         for task in self._services:
             task.cancel()
-        if self._services:
-            await asyncio.wait(self._services)
+        if ending := [*self._services, *([] if self._trimming is None else [self._trimming])]:
+            await asyncio.wait(ending)
         if self._departing:
             await asyncio.wait(self._departing)
         await asyncio.gather(*(each.close() for each in self._members.values()))
@@ -260,10 +283,7 @@ class Fleet(Renamed, AsyncOnly):
         while True:
             await asyncio.sleep(max(self._idle * _SWEEP, 0.1))
             for member in tuple(self._members.values()):
-                try:
-                    await member.rest(self._idle)
-                except MainspringError as error:
-                    _logger.warning("%s: failed to close its database: %s", member.name, described(error))
+                await self._rest(member, member.rest(self._idle))
 
     @asynccontextmanager
     async def worker(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from mainspring.app.code import Code
@@ -25,6 +25,8 @@ class MemberConnection(Connection):
     """Whether it may open by itself."""
     used_at: float = 0.0
     """When it was last used, by the monotonic clock of the process."""
+    on_open: Callable[[], None] | None = None
+    """Called when it has opened by itself."""
     _is_kept: bool = False
     _opener: asyncio.Task[None] | None = None
 
@@ -71,6 +73,8 @@ class MemberConnection(Connection):
         self._opener = None
         is_open = not opener.cancelled() and opener.exception() is None
         self._is_kept = is_open and self._opening is not None
+        if self._is_kept and self.on_open is not None:
+            self.on_open()
 
     @property
     def is_kept(self) -> bool:
