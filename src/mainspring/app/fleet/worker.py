@@ -117,8 +117,6 @@ class Attendance:
             try:
                 until = await self._look()
                 worked = until is not None and until <= 0 and await self._take_turn()
-                if worked:
-                    await self.member.hang_up()
             except (MainspringError, OSError, TimeoutError) as error:
                 pause = self._failed(error)
                 continue
@@ -192,12 +190,14 @@ class Attendance:
             try:
                 async with worker as self._running:
                     try:
-                        return await self._serve(self._running)
+                        worked = await self._serve(self._running)
                     except (MainspringError, TimeoutError):
                         turn.end()  # its end may take as long as its grace, and the others need not wait
                         raise
             finally:
                 self._running = None
+            await self.member.hang_up()  # within the turn, so that the connections of all are bounded
+            return worked
 
     async def _serve(self, running: Worker) -> bool:
         """Wait until the worker is to end, and let it finish what it has in hand."""
