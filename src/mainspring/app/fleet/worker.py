@@ -38,7 +38,7 @@ _SLICE = 2.0
 """Seconds after which a busy worker makes room, if others wait."""
 _PING_AFTER = 5.0
 """Seconds without progress after which an open worker's database is asked whether it is there."""
-_TEND_EVERY = 3600.0
+_TEND_EVERY = 1200.0
 """Seconds between two rounds of housekeeping in a database without work."""
 _TENDED_WITHIN = 5.0
 """Seconds that a round of housekeeping takes at most, but for its last batch; the next one continues."""
