@@ -15,10 +15,12 @@ from mainspring.app.admin.bulk import Progress
 from mainspring.app.blocking import AsyncOnly, Renamed
 from mainspring.app.fleet.databases import Chosen, Databases, Discover, Urls, check_chosen, is_chosen, select, unknown
 from mainspring.app.fleet.member import Member
+from mainspring.app.fleet.options import FleetWorkerOptions, read_worker_options
 from mainspring.app.fleet.report import FleetHealth, FleetReport, fleet_health, of_member, over
 from mainspring.app.fleet.routing import Route, Router, naming
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.message.envelope import MISSING, PublishOptions
+from mainspring.app.names import check_name
 from mainspring.app.observe import custom_checks
 from mainspring.app.options import length, whole
 from mainspring.app.place import LEADS
@@ -50,7 +52,7 @@ class Fleet(Renamed, AsyncOnly):
     ``databases`` is a mapping of names to URLs, or a function, plain or async, that returns one: it is asked every
     ``refresh`` while the fleet is open. ``route`` names the database of a message. Each database is an app of its own,
     ``fleet["acme"]``; it opens when it is used, and closes after ``idle`` without use, or when ``keep_open`` others
-    were used since. One that cannot be used stops no other.
+    were used since. One that cannot be used stops no other. ``home`` names the one that keeps what concerns all.
     """
 
     _instead: ClassVar[str] = "`with fleet:` cannot open databases without blocking: write `async with fleet:`"
@@ -61,6 +63,7 @@ class Fleet(Renamed, AsyncOnly):
         databases: Urls | Discover,
         *,
         route: Route | None = None,
+        home: str | None = None,
         refresh: Duration = "30s",
         idle: Duration = "30s",
         keep_open: int = 50,
@@ -73,6 +76,7 @@ class Fleet(Renamed, AsyncOnly):
         self._idle = length(idle, "idle").total_seconds()
         self._most_kept = whole(keep_open, "keep_open", least=1, most=100_000)
         self._trimming: asyncio.Task[None] | None = None
+        self._home_name = None if home is None else check_name(home, "home")
         self._databases = Databases(databases)
         self._members: dict[str, Member] = {}
         self._router = Router(self._code, route, lambda: self._members)
@@ -181,6 +185,12 @@ class Fleet(Renamed, AsyncOnly):
             raise unknown(name, self._members)
         return member
 
+    def _home(self, call: str) -> Member:
+        """Return the database that keeps what concerns all. Raises Misuse if none is named."""
+        if self._home_name is None:
+            raise Misuse(f"{call} needs a database that keeps what concerns all: write Fleet(…, home='acme')")
+        return self._member(self._home_name)
+
     def _chosen(self, chosen: Chosen) -> list[Member]:
         return [self._members[name] for name in select(tuple(self._members), chosen)]
 
@@ -287,14 +297,7 @@ class Fleet(Renamed, AsyncOnly):
 
     @asynccontextmanager
     async def worker(
-        self,
-        *,
-        databases: Chosen = None,
-        groups: Collection[str] | None = None,
-        concurrency: int | None = None,
-        most_open: int = 20,
-        idle: Duration = "10s",
-        longest_pause: Duration = "15s",
+        self, *, databases: Chosen = None, **options: Unpack[FleetWorkerOptions]
     ) -> AsyncIterator[FleetWorker]:
         """Consume from all databases, or from those that a pattern or a list chooses, until the block ends.
 
@@ -302,20 +305,13 @@ class Fleet(Renamed, AsyncOnly):
         fleet is noticed at once. Where something is due a worker runs, until it had nothing to do for ``idle``: at
         most ``most_open`` at a time, in turns. ``groups`` and ``concurrency`` are those of each worker.
         """
-        from mainspring.app.fleet.worker import Attendances, FleetWorker, WorkerOptions
+        from mainspring.app.fleet.worker import Attendances, FleetWorker
 
         check_chosen(databases)
-        options = WorkerOptions(
-            groups=None if groups is None else tuple(groups),
-            served=self._served(groups),
-            concurrency=concurrency,
-            most_open=whole(most_open, "most_open", least=1, most=10_000),
-            idle=length(idle, "idle"),
-            longest_pause=length(longest_pause, "longest_pause"),
-        )
+        read = read_worker_options(options, self._served)
         runner.warn_unnamed(self._code.options, "postgresql")
         async with self:
-            attendances = Attendances(options, partial(is_chosen, chosen=databases))
+            attendances = Attendances(read, partial(is_chosen, chosen=databases))
             worker = FleetWorker(attendances)
             self._attendances.append(attendances)
             attendances.attend(self._members.values())
@@ -330,27 +326,9 @@ class Fleet(Renamed, AsyncOnly):
                 finally:
                     self._attendances.remove(attendances)
 
-    def run(
-        self,
-        *,
-        databases: Chosen = None,
-        groups: Collection[str] | None = None,
-        concurrency: int | None = None,
-        most_open: int = 20,
-        idle: Duration = "10s",
-        longest_pause: Duration = "15s",
-    ) -> None:
+    def run(self, *, databases: Chosen = None, **options: Unpack[FleetWorkerOptions]) -> None:
         """Work until SIGTERM or SIGINT: the first lets handlers finish, the second does not. Blocks."""
-        runner.run(
-            self.worker(
-                databases=databases,
-                groups=groups,
-                concurrency=concurrency,
-                most_open=most_open,
-                idle=idle,
-                longest_pause=longest_pause,
-            )
-        )
+        runner.run(self.worker(databases=databases, **options))
 
     def _served(self, groups: Collection[str] | None) -> tuple[str, ...]:
         from mainspring.app.broker.intake import Intake

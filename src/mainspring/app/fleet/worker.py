@@ -8,11 +8,10 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from mainspring.app.fleet.member import Member
+from mainspring.app.fleet.options import WorkerOptions
 from mainspring.model.errors import MainspringError, StorageUnavailable
 from mainspring.model.retention import CHORES
 from mainspring.model.text import described
@@ -43,19 +42,6 @@ _TEND_EVERY = 1200.0
 _TENDED_WITHIN = 5.0
 """Seconds that a round of housekeeping takes at most, but for its last batch; the next one continues."""
 _BATCH = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
-    """How a fleet's worker works."""
-
-    groups: tuple[str, ...] | None
-    served: tuple[str, ...]
-    """The groups that it serves."""
-    concurrency: int | None
-    most_open: int
-    idle: timedelta
-    longest_pause: timedelta
 
 
 class Attendance:
