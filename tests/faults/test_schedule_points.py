@@ -34,7 +34,7 @@ _LOOK = (
     ("peek", r"s\.next_at - coalesce", ""),
     ("due", r"SELECT\s+due\.name, due\.app", ""),
     ("move", _MOVE, ""),
-    ("publish", r"WITH kind AS MATERIALIZED|publish_one\(", _MOVE),
+    ("publish", r"publish_(all|one)\(", _MOVE),
     ("release", r"WITH oldest AS MATERIALIZED", _MOVE),
     ("last peek", r"s\.next_at - coalesce", _MOVE),
     ("commit", r"^COMMIT", _MOVE),
@@ -119,7 +119,7 @@ async def test_a_look_whose_commit_reply_is_lost_fires_once(
 async def test_an_advance_that_commits_before_its_publish_is_reported_as_missing(
     tmp_path: Path, postgres_url: str, postgres_schema: str, seed: int, report: Report
 ) -> None:
-    before_publish = _Point("publish", "before", r"WITH kind AS MATERIALIZED|publish_one\(")
+    before_publish = _Point("publish", "before", r"publish_(all|one)\(")
     with scene_on(tmp_path, seed, url=postgres_url, schema=postgres_schema) as scene:
         found = await _killed_at(scene, [before_publish], postgres_url, bug="apart")
 
