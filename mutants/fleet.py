@@ -8,6 +8,7 @@ HANDLERS = "tests/integration/fleet/test_handlers.py"
 DISCOVERY = "tests/integration/fleet/test_discovery.py"
 PUBLISHING = "tests/integration/fleet/test_publishing.py"
 WORKER = "tests/integration/fleet/test_worker.py"
+CONNECTIONS = "tests/integration/fleet/test_connections.py"
 OUTLOOK = "tests/contract/test_outlook.py"
 
 MUTANTS: list[Mutant] = [
@@ -81,5 +82,19 @@ MUTANTS: list[Mutant] = [
         was="AND d.held_by IS NOT NULL",
         becomes="AND d.held_by IS NOT NULL AND false",
         caught_by=OUTLOOK,
+    ),
+    Mutant(
+        "a database of a fleet has as many connections as an app of its own",
+        file="app/fleet/member.py",
+        was="exported=False, sparing=True)",
+        becomes="exported=False)",
+        caught_by=f"{CONNECTIONS}::test_a_database_that_works_has_two_connections",
+    ),
+    Mutant(
+        "each turn at a database declares again what its fleet has declared",
+        file="app/fleet/worker.py",
+        was="            self.member.place.is_tended = True\n",
+        becomes="",
+        caught_by=f"{CONNECTIONS}::test_its_worker_declares_nothing_that_the_fleet_has_declared",
     ),
 ]

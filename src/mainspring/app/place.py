@@ -53,7 +53,8 @@ class Place:
     """A database with the code of an app, as both event loops of a process see it. Making one connects to nothing.
 
     ``front`` is its side of the application's own loop, ``back`` that of the loop for callers that block. A place that
-    is one of many is not ``exported``: its metrics go to no meter provider, which could not tell them apart.
+    is one of many is not ``exported``: its metrics go to no meter provider, which could not tell them apart; and it is
+    ``sparing``: its database has few connections.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Place:
         *,
         connection: type[Connection] = Connection,
         exported: bool = True,
+        sparing: bool = False,
     ) -> None:
         options = code.options
         self.code: Code = code
@@ -71,12 +73,14 @@ class Place:
         self.exported: bool = exported
         self.workers: list[Worker] = []
         """The workers of this process on this database."""
+        self.is_tended: bool = False
+        """Whether a fleet declares its groups and schedules here, and has done so: a worker need not."""
         self.listeners: list[Callable[[], None]] = []
         """Called from any thread after a publish of this process."""
         # Not a method: a connection outlives the app while the database closes, and must not hold it.
         self.wake: functools.partial[None] = functools.partial(_wake, self.workers, self.listeners)
         storage, joined = open_storage(address, options)
-        build = code.tracing.before(opener(address, options, storage, url if callable(url) else None))
+        build = code.tracing.before(opener(address, options, storage, url if callable(url) else None, sparing=sparing))
         front = connection(build, code.clock, self.wake, auto_migrate=options.auto_migrate)
         back = connection(build, code.clock, self.wake, auto_migrate=options.auto_migrate)
         if address.is_fleet:

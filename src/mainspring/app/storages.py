@@ -138,11 +138,11 @@ def own_place(address: Address, url: object) -> tuple[str | None, str]:
 
 
 def open_storage(
-    address: Address, options: Options, dsn: Callable[[], str] | None = None
+    address: Address, options: Options, dsn: Callable[[], str] | None = None, *, sparing: bool = False
 ) -> tuple[Storage, Enlists | None]:
     """Build the storage of this address, and the factory of operations for callers' transactions. Connects to nothing.
 
-    On PostgreSQL ``dsn`` is called before every connection.
+    On PostgreSQL ``dsn`` is called before every connection, and a ``sparing`` storage has few of them.
     """
     match address.engine:
         case "sqlite":
@@ -160,6 +160,7 @@ def open_storage(
                 driver=address.driver,
                 ask=dsn,
                 require_tls=options.require_tls,
+                sparing=sparing,
             )
             return postgres, postgres.enlisted
         case "memory":
@@ -169,7 +170,12 @@ def open_storage(
 
 
 def opener(
-    address: Address, options: Options, storage: Storage, url: UrlFunction | None = None
+    address: Address,
+    options: Options,
+    storage: Storage,
+    url: UrlFunction | None = None,
+    *,
+    sparing: bool = False,
 ) -> Callable[[], Storage]:
     """Return what builds a storage each time the app is opened, free of the last loop or a parent process.
 
@@ -184,7 +190,7 @@ def opener(
     if address.engine == "memory":
         return storage.sibling
     if address.engine == "postgresql":
-        return lambda: open_storage(address, options)[0]
+        return lambda: open_storage(address, options, sparing=sparing)[0]
     first = {os.getpid(): storage}
 
     def build() -> Storage:

@@ -428,9 +428,10 @@ class Janitor:
             namesakes,
         )
 
-    def start(self) -> None:
-        """Start the loops, on the running loop."""
+    def start(self, *, tended: bool) -> None:
+        """Start the loops, on the running loop; if the database is ``tended``, all but the report a round later."""
         for each in self._loops:
+            each.first_after = _ROUND if tended and each is not self.reporting else 0.0
             each.start()
 
     async def stop(self) -> None:

@@ -77,6 +77,8 @@ class Service:
 
     longest_pause: float = 5.0
     """The maximum of seconds between attempts while turns fail."""
+    first_after: float = 0.0
+    """Seconds after the start until the first turn, if nothing wakes it before."""
     repeat_after: float = 0.0
     """Seconds after which an expected failure that goes on, for the same reason, is logged again."""
 
@@ -138,6 +140,8 @@ class Service:
         self._failed(RuntimeError("its loop has ended: restart the worker") if error is None else error)
 
     async def _loop(self) -> None:
+        if self.first_after > 0:
+            await self._alarm.sleep(self.first_after)
         while not self._stopping:
             try:
                 pause = await self.turn()

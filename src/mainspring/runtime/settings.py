@@ -30,5 +30,7 @@ class WorkerSettings:
     code: frozenset[str] = frozenset()
     """Every group of the app's code, served by this worker or not."""
     retention: Retention = field(default_factory=Retention)
+    tended: bool = False
+    """Whether another declares its groups and schedules, and has done so: its own housekeeping begins a round later."""
     deaths: int = 3
     """How many processes a message may kill before it is buried undecoded."""

@@ -261,13 +261,15 @@ class Worker:
         return len(self._in_hand)
 
     async def _prepare(self) -> None:
-        await self._storage.schema.check()
-        await self._janitor.subscribing.declare()
-        await self._declare_schedules()
+        tended = self._settings.tended
+        if not tended:
+            await self._storage.schema.check()
+            await self._janitor.subscribing.declare()
+            await self._declare_schedules()
         self._storage.doorbell.listen(self._rung)
         self._settler.start()
         self._keeper.start()
-        self._janitor.start()
+        self._janitor.start(tended=tended)
         self._fetchers.start()
         self._scheduler.start()
         for intake in self._intakes:

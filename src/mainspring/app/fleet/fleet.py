@@ -66,7 +66,7 @@ class Fleet(Renamed, AsyncOnly):
         home: str | None = None,
         refresh: Duration = "30s",
         idle: Duration = "30s",
-        keep_open: int = 50,
+        keep_open: int = 30,
     ) -> None:
         if not isinstance(app, Mainspring):
             raise BadOption(f"Fleet(app, …) takes a Mainspring, not {app!r}: write Fleet(Mainspring('fleet://'), …)")

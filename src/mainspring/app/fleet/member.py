@@ -48,15 +48,20 @@ class MemberConnection(Connection):
                 raise NotOpen(call, _CLOSED)
             if self._opening is None or self._opener is not None:
                 await self._opened_by_itself()
-            elif not self._is_kept and self.admits:
-                # A block holds it open, which may end during this call.
-                self._is_kept = True
-                try:
-                    await self.open()
-                except BaseException:
-                    self._is_kept = False
-                    raise
+            elif self.admits:
+                await self.keep()  # a block holds it open, which may end during this call
         return await super().opening(call)
+
+    async def keep(self) -> None:
+        """Stay open when the block ends that holds it open, until it is let go."""
+        if self._is_kept:
+            return
+        self._is_kept = True
+        try:
+            await self.open()
+        except BaseException:
+            self._is_kept = False
+            raise
 
     async def held(self, call: str) -> Opened:
         """Return the database that a block holds open."""
@@ -99,7 +104,7 @@ class Member:
     def __init__(self, name: str, code: Code, address: Address) -> None:
         self.name: str = name
         self.address: Address = address
-        self.place: Place = Place(code, address, connection=MemberConnection, exported=False)
+        self.place: Place = Place(code, address, connection=MemberConnection, exported=False, sparing=True)
         self.app: Mainspring = Mainspring._at(self.place.front)  # noqa: SLF001 - a fleet makes apps as they do themselves
 
     @property

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from mainspring.app.fleet.member import Member
@@ -144,7 +145,10 @@ class Attendance:
                     await self._tend(storage)
                 app = self.member.place.code.options.name
                 until = await storage.upkeep.outlook(app, self._options.served)
-            if not was_kept:
+                is_due = until is not None and until <= timedelta() and self._turns.is_free
+                if is_due:
+                    await connection.keep()  # its turn begins with this connection
+            if not was_kept and not is_due:
                 await self.member.hang_up()
         return None if until is None else until.total_seconds()
 
@@ -173,6 +177,7 @@ class Attendance:
                 return False
             options = self._options
             worker = self.member.app.worker(groups=options.groups, concurrency=options.concurrency)
+            self.member.place.is_tended = True
             try:
                 async with worker as self._running:
                     try:
@@ -182,6 +187,7 @@ class Attendance:
                         raise
             finally:
                 self._running = None
+                self.member.place.is_tended = False
             await self.member.hang_up()  # within the turn, so that the connections of all are bounded
             return worked
 
@@ -261,6 +267,11 @@ class Turns:
         self._retries = asyncio.Semaphore(_RETRIES)
         self._places = asyncio.Semaphore(most_open)
         self._waiting = 0
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a turn would begin at once."""
+        return not self._places.locked()
 
     @property
     def is_crowded(self) -> bool:

@@ -41,6 +41,8 @@ def build_worker(
     bus: Bus,
     meters: Meters,
     concurrency: int | None = None,
+    *,
+    tended: bool = False,
 ) -> Worker:
     """Build a worker for the chosen of all known consumers and every schedule of the app; it is not started."""
     # Imported here: a process that publishes starts without the runtime.
@@ -57,6 +59,7 @@ def build_worker(
         concurrency=_concurrency(concurrency, options, chosen),
         code=frozenset(each.group for each in known),
         retention=options.retention,
+        tended=tended,
     )
     lending = publisher.lending(storage.lender(options.handler_pool))
     outermost = publisher.outermost()

@@ -53,8 +53,8 @@ class PostgresStorage(SqlStorage):
     each besides, opened when they are first used. No wait for the database is longer than ``timeout``. Unless a
     ``driver`` is named it is the first that is installed. With ``ask`` the URL of every new connection is what that
     says, since credentials may change; ``dsn`` is what it has said first. With ``require_tls`` none of them is opened
-    without TLS. ``now`` is one for all siblings, since the
-    clock belongs to the database.
+    without TLS. A ``sparing`` one has two connections in all, whatever ``pool_size`` says, and polls. ``now`` is one
+    for all siblings, since the clock belongs to the database.
     """
 
     migrates_itself: bool = False
@@ -69,6 +69,7 @@ class PostgresStorage(SqlStorage):
         driver: DriverName | None = None,
         ask: Callable[[], str] | None = None,
         require_tls: bool = False,
+        sparing: bool = False,
         _clock: HandSet | None = None,
     ) -> None:
         if pool_size < 1:
@@ -78,12 +79,12 @@ class PostgresStorage(SqlStorage):
         names = Names(schema)
         self._dsn, self._names, self._timeout, self._pool_size = dsn, names, timeout, pool_size
         self._clock = HandSet() if _clock is None else _clock
-        self._driver, self._ask, self._require_tls = driver, ask, require_tls
+        self._driver, self._ask, self._require_tls, self._sparing = driver, ask, require_tls, sparing
         self._source = UrlSource(dsn, ask, timeout.total_seconds(), require_tls=require_tls)
-        self._gateway = PostgresGateway(choose(driver), self._source, pool_size, timeout)
+        self._gateway = PostgresGateway(choose(driver), self._source, pool_size, timeout, sparing=sparing)
         gateway, clock = self._gateway, self._clock
         super().__init__(PostgresOperationSet(Names(schema, own=True), gateway, clock))
-        self._bell = PostgresDoorbell(gateway, names, clock)
+        self._bell = PostgresDoorbell(gateway, names, clock, sparing=sparing)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = PostgresSchema(gateway, names)
 
@@ -125,6 +126,7 @@ class PostgresStorage(SqlStorage):
             driver=self._driver,
             ask=self._ask,
             require_tls=self._require_tls,
+            sparing=self._sparing,
             _clock=self._clock,
         )
 

@@ -39,15 +39,17 @@ _LINE_EVERY = 10.0
 class PostgresDoorbell:
     """``Doorbell`` over NOTIFY.
 
-    It connects when the first listener comes. The mode is *notify* only while the bell has received its own
-    notification within the last half minute; otherwise it is *poll*, and no publisher is asked to ring. A lost
-    connection is reopened without end, and listeners are called once, since a ring may have been missed.
+    It connects when the first listener comes, unless it is ``sparing``: then it only polls. The mode is *notify* only
+    while the bell has received its own notification within the last half minute; otherwise it is *poll*, and no
+    publisher is asked to ring. A lost connection is reopened without end, and listeners are called once, since a ring
+    may have been missed.
     """
 
-    def __init__(self, gateway: PostgresGateway, names: Names, owner: Clocked) -> None:
+    def __init__(self, gateway: PostgresGateway, names: Names, owner: Clocked, *, sparing: bool = False) -> None:
         self._gateway = gateway
         self._names = names
         self._owner = owner
+        self._sparing = sparing
         self._listeners: list[Callable[[str], None]] = []
         self._mode: BellMode = "poll"
         self._task: asyncio.Task[None] | None = None
@@ -62,7 +64,7 @@ class PostgresDoorbell:
 
     def listen(self, rung: Callable[[str], None]) -> None:
         self._listeners.append(rung)
-        if self._task is None:
+        if self._task is None and not self._sparing:
             self._task = asyncio.get_running_loop().create_task(self._watch(), name="mainspring doorbell")
 
     async def arm(self, groups: Collection[str]) -> None:

@@ -249,10 +249,12 @@ class PostgresGateway:
     Connections are opened when first used, on the loop they are used on. A pooler that refuses our settings is
     taken as one that hands every transaction to another session: then nothing is prepared, every statement is
     planned for the table as it is, and there is no listening. Settings only help: what is right needs no session
-    (invariant 12).
+    (invariant 12). A ``sparing`` one has two connections in all: one for claiming and settling, one for the rest.
     """
 
-    def __init__(self, driver: Driver, source: UrlSource, pool_size: int, timeout: timedelta) -> None:
+    def __init__(
+        self, driver: Driver, source: UrlSource, pool_size: int, timeout: timedelta, *, sparing: bool = False
+    ) -> None:
         self.pooled: bool = False
         self.errors: tuple[type[Exception], ...] = (*driver.errors, OSError, TimeoutError)
         self._expected: tuple[type[Exception], ...] = (*self.errors, UnicodeError)
@@ -261,11 +263,12 @@ class PostgresGateway:
         self._patience = timeout.total_seconds()
         self._closed = False
         reserved = partial(self.dial, RESERVED_SETTINGS)
-        shared = self._shared = Lines(partial(self.dial, SHARED_SETTINGS), driver.refusal, pool_size)
+        shared = self._shared = Lines(partial(self.dial, SHARED_SETTINGS), driver.refusal, 1 if sparing else pool_size)
+        claim = Lines(reserved, driver.refusal, 1)
         self._lanes: dict[Lane, Lines] = {
-            "claim": Lines(reserved, driver.refusal, 1),
-            "limited": Lines(reserved, driver.refusal, 1),
-            "settle": Lines(reserved, driver.refusal, 1),
+            "claim": claim,
+            "limited": claim if sparing else Lines(reserved, driver.refusal, 1),
+            "settle": claim if sparing else Lines(reserved, driver.refusal, 1),
             "write": shared,
             "read": shared,
         }
