@@ -15,7 +15,7 @@ CODE := $(wildcard src tests benchmarks examples mutants)
 DEBIAN_PACKAGES := pgbouncer chromium redis-server rabbitmq-server openssl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick coverage check mutants bench services lock clean
+.PHONY: help demo test test-quick coverage check versions mutants bench services lock clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
@@ -43,6 +43,9 @@ check: $(READY) ## lint, format, types, public types, import rules
 	$(INSIDE) pyright tests/unit/app/test_typed_face.py
 	$(BIN)/lint-imports
 
+versions: $(READY) ## run the tests of PostgreSQL on each of its versions from 13 (ARGS="16 17" for some)
+	@$(BIN)/python -m tests.services.postgres_versions $(ARGS)
+
 mutants: $(READY) ## break the rules that matter one by one: the tests must notice (ARGS="--only lease")
 	@$(BIN)/python -m mutants $(ARGS)
 
@@ -64,7 +67,7 @@ services: $(READY) ## install what some tests use (Debian packages as root, a va
 	    || { apt-get update -qq && apt-get install -qq -y --no-install-recommends $$missing >/dev/null; } || exit 1; \
 	fi
 	@$(BIN)/python tests/services/brokers.py
-	@$(BIN)/python tests/services/asyncapi.py
+	@$(BIN)/python -m tests.services.asyncapi
 
 lock: $(PACKAGES) ## resolve the dependencies again into requirements.lock
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --upgrade --quiet \

@@ -145,7 +145,7 @@ def small() -> Mainspring:
 
 
 async def test_every_document_is_valid_and_a_broken_one_is_not() -> None:
-    need(asyncapi.is_installed(), "the validator of AsyncAPI", "make services")
+    need(asyncapi.is_there(), "the validator of AsyncAPI", "make services")
     apps = {"everything": everything, "inside": only_inside, "types": shop, "small": small, "nothing": nothing}
     documents = {name: await described(make()) for name, make in apps.items()}
     stray, unnamed, unbound = (copy.deepcopy(documents["small"]) for _ in range(3))
@@ -160,7 +160,7 @@ async def test_every_document_is_valid_and_a_broken_one_is_not() -> None:
 
 
 def test_the_documents_of_the_example_are_valid() -> None:
-    need(asyncapi.is_installed(), "the validator of AsyncAPI", "make services")
+    need(asyncapi.is_there(), "the validator of AsyncAPI", "make services")
     folder = Path(__file__).parents[2] / "examples" / "two_services"
     command = (sys.executable, "-m", "mainspring", "asyncapi")
     documents = {

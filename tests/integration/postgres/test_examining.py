@@ -312,3 +312,43 @@ async def test_standbys_and_their_slots_that_hold_back_vacuum_are_found(tmp_path
     assert re.match(r"replication slot its_slot, which is unused, keeps rows as of \d+ transactions ago:", left.summary)
     assert logical.grade == "note"
     assert re.match(r"replication slot feed keeps the system catalogs as of \d+ transactions ago", logical.summary)
+
+
+async def test_tables_that_a_logical_replication_fills_are_named(tmp_path: Path, driver: DriverName) -> None:
+    with (
+        private_server(tmp_path, wal_level="logical") as server,
+        new_database(server.url, "origin") as origin,
+        new_database(server.url, "replica") as replica,
+    ):
+        for url in (origin, replica):
+            storage = PostgresStorage(url, driver=driver)
+            await storage.open()
+            await storage.schema.migrate()
+            await storage.close()
+        async with await psycopg.AsyncConnection.connect(origin, autocommit=True) as connection:
+            await connection.execute("CREATE PUBLICATION everything FOR ALL TABLES")
+            await connection.execute("SELECT pg_create_logical_replication_slot('copied', 'pgoutput')")
+        async with await psycopg.AsyncConnection.connect(replica, autocommit=True) as connection:
+            options: LiteralString = "create_slot = false, slot_name = 'copied', enabled = false, copy_data = false"
+            await connection.execute(
+                sql.SQL("CREATE SUBSCRIPTION copied CONNECTION {} PUBLICATION everything WITH ({})").format(
+                    sql.Literal(origin), sql.SQL(options)
+                )
+            )
+        found: dict[str, list[Symptom]] = {}
+        for name, url in (("origin", origin), ("replica", replica)):
+            storage = PostgresStorage(url, driver=driver)
+            await storage.open()
+            found[name] = await symptoms(storage, "server")
+            await storage.close()
+        async with await psycopg.AsyncConnection.connect(replica, autocommit=True) as connection:
+            await connection.execute("ALTER SUBSCRIPTION copied SET (slot_name = NONE)")
+            await connection.execute("DROP SUBSCRIPTION copied")
+        async with await psycopg.AsyncConnection.connect(origin, autocommit=True) as connection:
+            await connection.execute("SELECT pg_drop_replication_slot('copied')")
+
+    assert found["origin"] == []
+    (symptom,) = found["replica"]
+    assert symptom.grade == "error"
+    assert symptom.summary.startswith("a logical replication writes into these tables: sequences")
+    assert symptom.advice.startswith('leave the schema "mainspring" out of the publication')

@@ -17,6 +17,7 @@ from mainspring.app.config import KEPT, NAMES, Options, unnamed, write_age, writ
 from mainspring.app.consume.consumer import Registration
 from mainspring.app.environment import Environment
 from mainspring.app.observe.broker_doctor import of_brokers
+from mainspring.app.observe.providers import of_provider
 from mainspring.app.observe.rights import of_rights
 from mainspring.app.schedule.recurring import Ignored
 from mainspring.app.storages import Address, caveat, mend_clock, open_storage
@@ -138,6 +139,8 @@ async def of_app(app: Mainspring, spec: str | None, flags: str, clock: Clock | N
     """
     address, code = address_of(app), code_of(app)
     findings = list(_of_idle_options(app.options, address))
+    if address.engine == "postgresql":
+        findings += of_provider(address.target)
     if spec is not None:
         findings += _of_registry(code, spec)
     state = await _state(app, flags, findings, clock or SystemClock(), consumes=bool(code.consumers))

@@ -19,7 +19,7 @@ def examine(
 ) -> Script[list[Symptom]]:
     """See ``Schema.examine``. ``served_by`` is the reported process of this connection."""
     before = host()
-    ((now, pid, in_recovery, vacuums, role, database),) = yield names("examine_server")
+    ((now, pid, in_recovery, vacuums, role, database, replicated),) = yield names("examine_server", names.quoted)
     found = [of_clocks(now - _middle(before, host()), tolerances)]
     if in_recovery:
         summary = "the server is a standby, which only reads: nothing can be published or handled"
@@ -31,6 +31,13 @@ def examine(
                 "name the primary in the URL, or all of them with target_session_attrs=read-write",
             )
         )
+    if replicated:
+        summary = (
+            "a logical replication writes into these tables: sequences, and with them the order and the fences, are "
+            "not replicated, and what the other server settles is claimed here too"
+        )
+        advice = f"leave the schema {names.quoted} out of the publication, and migrate a database of its own"
+        found.append(Symptom("server", "error", summary, advice))
     if served_by is not None:
         found.append(_of_pooler(is_between=served_by != pid))
     age = tolerances.snapshot

@@ -51,7 +51,13 @@ SELECT
     pg_is_in_recovery(),
     current_setting('autovacuum')::boolean AND current_setting('track_counts')::boolean,
     quote_ident(current_user),
-    quote_ident(current_database())
+    quote_ident(current_database()),
+    -- Whether a subscription of a logical replication fills our tables.
+    EXISTS (
+        SELECT FROM pg_subscription_rel AS filled
+        INNER JOIN pg_class AS named ON named.oid = filled.srrelid
+        WHERE named.relnamespace = to_regnamespace($1)
+    )
 
 -- name: examine_sessions
 -- What keeps settled rows from being removed: sessions in this database that have a snapshot, or a number of their own.
