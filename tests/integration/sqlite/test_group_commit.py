@@ -263,3 +263,26 @@ async def test_no_thread_is_left_behind(path: str) -> None:
     await storage.close()
 
     assert f"mainspring {path}" not in {each.name for each in threading.enumerate()}
+
+
+async def test_the_writer_closes_last_and_alone_so_that_it_takes_the_log_into_the_file(path: str) -> None:
+    storage = SqliteStorage(path)
+    await storage.open()
+    await storage.schema.migrate()
+    begun, go = threading.Event(), threading.Event()
+
+    def reading() -> Script[None]:
+        begun.set()
+        go.wait()
+        yield Statement("SELECT 1")
+
+    read = asyncio.create_task(storage._gateway.run(reading(), "read"))
+    await asyncio.to_thread(begun.wait)
+    (writer, _), closing = storage._gateway._threads or pytest.fail("it is open"), asyncio.create_task(storage.close())
+
+    await asyncio.to_thread(writer.join, 0.5)
+    assert writer.is_alive()
+    go.set()
+    await asyncio.gather(read, closing)
+
+    assert not writer.is_alive()

@@ -379,11 +379,14 @@ class SqliteGateway:
             if self._doors or self._threads is None:
                 return
             (writer, readers), self._threads = self._threads, None
-            writer.stop()
             readers.stop()
         if os.getpid() == self._pid:  # a fork has no threads to wait for
+            # The writer last: of two that close at once, neither takes the log into the file.
+            try:
+                await readers.ended()
+            finally:
+                writer.stop()
             await writer.ended()
-            await readers.ended()
 
     @property
     def pool(self) -> PoolUse:
