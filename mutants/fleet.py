@@ -88,7 +88,7 @@ MUTANTS: list[Mutant] = [
         file="app/fleet/member.py",
         was="exported=False, sparing=True)",
         becomes="exported=False)",
-        caught_by=f"{CONNECTIONS}::test_a_database_that_works_has_two_connections",
+        caught_by=f"{CONNECTIONS}::test_a_database_that_works_has_two_connections_or_three",
     ),
     Mutant(
         "each turn at a database declares again what its fleet has declared",

@@ -1,4 +1,4 @@
-"""The connections of a fleet: two for a database that works, whatever it does."""
+"""The connections of a fleet: two for a database that works, three while its handlers take long."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from tests.integration.fleet.conftest import Make, until
 MESSAGES = 300
 
 
-async def test_a_database_that_works_has_two_connections(servers: Make, postgres_url: str) -> None:
+async def test_a_database_that_works_has_two_connections_or_three(servers: Make, postgres_url: str) -> None:
     app = Mainspring("fleet://", name="shop", pool_size=8)
     handled = 0
 
@@ -40,7 +40,9 @@ async def test_a_database_that_works_has_two_connections(servers: Make, postgres
                 await asyncio.sleep(0)
             await until(lambda: len(worker.open) == len(urls))
 
-    assert most == dict.fromkeys(called, 2)
+    # A third one extends claims that are in hand for ten seconds, as on a slow machine.
+    assert set(most) == set(called)
+    assert max(most.values()) <= 3
 
 
 async def test_its_worker_declares_nothing_that_the_fleet_has_declared(servers: Make) -> None:
