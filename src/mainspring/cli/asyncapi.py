@@ -13,7 +13,7 @@ _EMPTY = "The document is empty: the app has no consumers, queues, message types
 async def asyncapi(app: Spec | None = None, /, *, named: OfApp = None) -> None:
     """Print an AsyncAPI 3.0 document of what the app sends, reads and handles, as JSON; connects to nothing."""
     _, target = application(app, named)
-    document = await target.find().brokers.asyncapi()
+    document = await target.code().brokers.asyncapi()
     print_json(document)
     if "channels" not in document:
         sys.stderr.write(f"{_EMPTY}\n")

@@ -62,7 +62,7 @@ def _coded(app: str | None, target: Target) -> Mainspring:
     named = target.of(app)
     if named.spec is None:
         raise Refused("no application given: the code names the brokers, so write MODULE:APP, such as shop:app")
-    return named.find()
+    return named.code()
 
 
 @app.command(name="list")

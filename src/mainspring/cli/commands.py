@@ -17,10 +17,12 @@ from mainspring.cli import (
     cron,
     dashboard,
     database,
+    databases,
     dead,
     demo,
     doctor,
     fanout,
+    fleet,
     groups,
     inbox,
     init,
@@ -34,8 +36,11 @@ from mainspring.cli import (
 )
 from mainspring.cli.errors import DECLINED, INTERRUPTED, Declined, report
 from mainspring.cli.output import print_line
+from mainspring.cli.target import OverFleet
 
 HELP = "Messages, timers and schedules on the database an application already has."
+_FOR_ONE = (publish.publish, top.top)
+"""Commands that make sense for one database of a fleet at a time."""
 _AS_VALUES: dict[str, Any] = {"exit_on_error": False, "print_error": False, "result_action": "return_value"}
 
 
@@ -48,10 +53,13 @@ def run(arguments: Sequence[str]) -> int:
         *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
         debug: Annotated[
             bool, Parameter(negative="", show_default=False, help="Show the traceback of an error.")
-        ] = False,
+        ] = False,  # read below too, so that it also applies when parsing fails
     ) -> Any:
-        del debug  # read below, so that it also applies when parsing fails
-        return app(tokens, **_AS_VALUES)
+        try:
+            return app(tokens, **_AS_VALUES)
+        except OverFleet as over:
+            call, bound, _ = app.parse_args(tokens, exit_on_error=False, print_error=False)
+            return databases.run(databases.Command(call, bound, tokens, debug, call in _FOR_ONE), over)
 
     try:
         if not {"--help", "-h"}.isdisjoint(arguments):
@@ -99,6 +107,7 @@ def _commands() -> App:
     app.command(dead.app)
     app.command(groups.app)
     app.command(workers.app)
+    app.command(fleet.app)
     app.command(joins.app)
     app.command(inbox.app)
     app.command(brokers.app)

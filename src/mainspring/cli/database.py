@@ -20,7 +20,7 @@ from mainspring.app.storages import read_url
 from mainspring.cli.errors import Refused
 from mainspring.cli.options import Yes, confirm, progress
 from mainspring.cli.output import Column, Columns, many, print_json, print_line, print_list, print_result, print_table
-from mainspring.cli.target import UNNAMED, Json, OfApp, Spec, Target, application, operator
+from mainspring.cli.target import UNNAMED, Json, OfApp, OfDatabases, Spec, Target, application, operator
 from mainspring.model.measures import SPANS
 from mainspring.model.retention import Pruned, Retention
 from mainspring.model.roles import Role
@@ -140,9 +140,11 @@ def _statements(rooms: Mapping[str, Mapping[str, str]], room: str | None) -> str
     )
 
 
-async def declare(app: Spec | None = None, /, *, named: OfApp = None, json: Json = False) -> None:
+async def declare(
+    app: Spec | None = None, /, *, named: OfApp = None, database: OfDatabases = (), json: Json = False
+) -> None:
     """Store an application's groups, subscriptions and schedules before a worker runs."""
-    spec, target = application(app, named)
+    spec, target = application(app, named, database)
     async with target.opened() as opened:
         declared = await opened.declare()
     code = code_of(opened)
@@ -153,7 +155,7 @@ async def declare(app: Spec | None = None, /, *, named: OfApp = None, json: Json
         return
     print_list(_DECLARED, declared)
     more = f" and {many(len(code.schedules), 'schedule')}" if code.schedules else ""
-    following = f"Next: mainspring worker {app or target.typed.strip()}".rstrip()
+    following = f"Next: mainspring worker {app or ('' if named is None else f'--app {named}')}".rstrip()
     if not code.consumers:
         following = f"Next: start the program that claims from {', '.join(each.group for each in code.queues)}"
     print_line(f"{many(len(declared), 'group')}{more} declared. {following}")

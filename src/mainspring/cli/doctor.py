@@ -12,6 +12,9 @@ from cyclopts import Parameter
 
 from mainspring.app.config import Options
 from mainspring.app.environment import Environment, read_environment
+from mainspring.app.fleet.doctor import of_fleet
+from mainspring.app.fleet.fleet import Fleet
+from mainspring.app.fleet.report import of_member
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.observe.doctor import (
     Value,
@@ -24,14 +27,17 @@ from mainspring.app.observe.doctor import (
     values,
 )
 from mainspring.app.options import Setting
+from mainspring.cli.capture import DATABASE
 from mainspring.cli.errors import Refused
 from mainspring.cli.output import STATE_STYLES, Column, Columns, many, print_json, print_line, print_table, stdout
 from mainspring.cli.target import UNNAMED, Json, Spec, Target
 from mainspring.model.errors import BadOption, MainspringError
+from mainspring.model.health import Health
 from mainspring.model.redaction import redacted
 from mainspring.model.symptom import Grade, Symptom
 
 _CHECKS: Columns[Any] = (Column("check"), Column("status"), Column("finding", elastic=True, wraps=True))
+_DATABASES: Columns[Any] = (Column("database"), Column("status"), Column("finding", elastic=True, wraps=True))
 _OPTIONS: Columns[Any] = (Column("option"), Column("value", elastic=True), Column("set by", elastic=True))
 _CODES = {"healthy": 0, "degraded": 1, "unhealthy": 2}
 _GRADES: tuple[Grade, ...] = ("error", "warning", "note")
@@ -40,13 +46,42 @@ _GRADES: tuple[Grade, ...] = ("error", "warning", "note")
 async def health(app: Spec | None = None, /, *, target: Target = UNNAMED, json: Json = False) -> int:
     """Report the health of the system; the exit code is 0 healthy, 1 degraded, 2 unhealthy. Read-only."""
     target = target.of(app)
-    found = await target.find().health()
-    found = replace(found, checks=tuple(replace(each, summary=target.advised(each.summary)) for each in found.checks))
+    if (fleet := target.fleet()) is not None:
+        return await _of_fleet(fleet, target, json=json)
+    found = _advised(await target.find().health(), target)
+    if DATABASE.get() is not None:
+        found = of_member(found)
     if json:
         print_json(found)
         return _CODES[found.status]
     print_line(found.status, style=STATE_STYLES[found.status])
     print_table(_CHECKS, [(check.name, check.status, check.summary) for check in found.checks])
+    return _CODES[found.status]
+
+
+def _advised(found: Health, target: Target) -> Health:
+    return replace(found, checks=tuple(replace(each, summary=target.advised(each.summary)) for each in found.checks))
+
+
+async def _of_fleet(fleet: Fleet, target: Target, *, json: bool) -> int:
+    found = await fleet.health(databases=await target.names(fleet) if target.database else None)
+    databases = {name: _advised(each, target.on(name)) for name, each in found.databases.items()}
+    if json:
+        print_json(replace(found, databases=databases))
+        return _CODES[found.status]
+    well = sum(each.status == "healthy" for each in databases.values())
+    counted = f"{found.status}, {well:,} of {many(len(databases), 'database')} healthy"
+    print_line(counted, style=STATE_STYLES[found.status])
+    findings = {
+        name: "; ".join(check.summary for check in each.checks if check.status != "healthy")
+        for name, each in databases.items()
+    }
+    if databases:
+        print_table(_DATABASES, [(name, each.status, findings[name]) for name, each in databases.items()])
+    if found.checks:
+        if not stdout().is_terminal:
+            print()
+        print_table(_CHECKS, [(check.name, check.status, check.summary) for check in found.checks])
     return _CODES[found.status]
 
 
@@ -87,8 +122,7 @@ async def doctor(
         why = "" if spec is None else "the options of an application are shown once it can be imported"
         findings.append(Symptom("application", "error", str(error), why))
     if found is not None:
-        findings += [mended(found)] if mend_clock else []
-        findings += await of_app(found, spec, target.typed)
+        findings += await _examined(found, spec, target, mend_clock=mend_clock)
     if found is not None and spec is not None:
         findings += of_schedules(found, spec)
     elif spec is None and not around.problems:
@@ -102,11 +136,21 @@ async def doctor(
     return int(ill)
 
 
+async def _examined(app: Mainspring, spec: str | None, target: Target, *, mend_clock: bool) -> list[Symptom]:
+    fleet = target.fleet() if spec is not None else None
+    if fleet is None or spec is None:
+        return [*([mended(app)] if mend_clock else []), *await of_app(app, spec, target.typed)]
+    if mend_clock:
+        raise Refused("--mend-clock sets the clock of one file: add --database NAME")
+    chosen = await target.names(fleet) if target.database else None
+    return await of_fleet(fleet, spec, chosen, lambda name: target.typed if name is None else target.on(name).typed)
+
+
 def _find(target: Target, around: Environment) -> Mainspring | None:
     if target.spec is not None:
         if target.url or target.namespace or target.schema:
             raise Refused("an application has its own database: omit --url, --namespace and --schema")
-        return target.find()
+        return target.find() if target.fleet() is None else target.code()
     if target.url is None and around.url() is None:
         return None
     return Mainspring(target.url, namespace=target.namespace, schema=target.schema)

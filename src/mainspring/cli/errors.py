@@ -62,8 +62,8 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def report(error: BaseException, *, debug: bool) -> int:
-    """Print the error on stderr and return the exit code."""
+def report(error: BaseException, *, debug: bool, of: str | None = None) -> int:
+    """Print the error on stderr, beside the database ``of`` which it is, and return the exit code."""
     if debug:
         sys.stderr.write(visible(redacted("".join(traceback.format_exception(error)))))
     from rich.console import Console
@@ -72,12 +72,22 @@ def report(error: BaseException, *, debug: bool) -> int:
     sentence = redacted(_sentence(error))
     # The lines after the first show the expression, and a caret below the position.
     sentence, _, place = sentence.partition("\n") if isinstance(error, CronError) else (sentence, "", "")
-    line = Text("error: ", style="bold red").append(clean(sentence), style="default")
+    line = Text("error: ", style="bold red")
+    line.append("" if of is None else f"{of}: ", style="bold").append(clean(sentence), style="default")
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(line)
     if place.strip(" ^\n"):
         console.print(Text(visible(place)))
     return FAILED
+
+
+def warn(text: str) -> None:
+    """Print a warning on stderr."""
+    from rich.console import Console
+    from rich.text import Text
+
+    line = Text("warning: ", style="bold yellow").append(clean(redacted(text)), style="default")
+    Console(stderr=True, soft_wrap=True, highlight=False).print(line)
 
 
 def _sentence(error: BaseException) -> str:

@@ -189,8 +189,8 @@ async def seek(
     window = to.replace(tzinfo=UTC) if to is not None and to.tzinfo is None else to
     named = _subject(topic, work, shard)
     where = "the start" if window is None else f"{window:%Y-%m-%d %H:%M:%S %Z}"
-    confirm(f"Move {'the cursor' if shard else 'every cursor'} of {named} to {where}?", "Nothing moved.", yes=yes)
     async with target.opened() as opened:
+        confirm(f"Move {'the cursor' if shard else 'every cursor'} of {named} to {where}?", "Nothing moved.", yes=yes)
         found = await opened.fanouts.seek(topic, work, shard, to=window, reason=reason, by=operator())
     left = ((found.unfinished, "with an unfinished slice"), (found.busy, "locked by another session"))
     stay = ", ".join(f"{count:,} {why}" for count, why in left if count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from uuid import UUID
 
 from cyclopts import Parameter
 
+from mainspring.cli.capture import CAPTURE
 from mainspring.cli.errors import Declined, Refused, interruptible
 from mainspring.model.redaction import redacted
 from mainspring.vocabulary import flag_advice
@@ -76,7 +78,7 @@ def progress(doing: str, total: int | None) -> Iterator[Advance]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not console.is_terminal or CAPTURE.get() is not None:
         yield lambda _done: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -102,6 +104,7 @@ def read_json(text: str) -> Any:
         raise Refused("the payload is nested too deeply") from error
 
 
+@functools.cache  # a command on several databases reads it for each
 def _stdin() -> str:
     try:
         with interruptible():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mainspring.app.page import Page
+from mainspring.cli.capture import CAPTURE, DATABASE
 from mainspring.model.views import DeliveryView, MessageView
 
 T = TypeVar("T")
@@ -235,7 +237,9 @@ def print_list(
 
     After a page that is not the last one, the option that gets the next: on stderr if stdout is JSON.
     """
-    more = f"There is more: add --cursor {found.cursor}" if isinstance(found, Page) and found.cursor else ""
+    name = None if CAPTURE.get() is None else DATABASE.get()
+    one = "" if name is None else f"--database {shlex.quote(name)} "
+    more = f"There is more: add {one}--cursor {found.cursor}" if isinstance(found, Page) and found.cursor else ""
     if json:
         print_json([values(each) for each in found])
         if more:

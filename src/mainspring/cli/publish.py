@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from cyclopts import Parameter
 
+from mainspring.app.message.envelope import PublishOptions
+from mainspring.cli.capture import DATABASE
 from mainspring.cli.errors import Refused
 from mainspring.cli.options import Validate, json_text, read_json
-from mainspring.cli.output import print_json, print_line, when
+from mainspring.cli.output import plain, print_json, print_line, when
 from mainspring.cli.target import UNNAMED, Json, Target
+from mainspring.model.errors import NotRouted
 
 
 async def publish(
@@ -59,27 +62,27 @@ async def publish(
         Cancel it if it has not been delivered within this time.
     """
     value = read_json(payload)
+    options: PublishOptions = {
+        "delay": delay,
+        "at": at.astimezone() if at is not None else None,
+        "key": key,
+        "priority": priority,
+        "headers": _headers(header) if header else None,
+        "correlation_id": correlation_id,
+        "message_id": message_id,
+        "expires": expires,
+        "validate": validate,
+    }
+    routed = None if target.database else await _routed(target, topic, value, options)
     async with target.opened() as app:
-        receipt = await app.publish(
-            topic,
-            value,
-            delay=delay,
-            at=at.astimezone() if at is not None else None,
-            key=key,
-            priority=priority,
-            headers=_headers(header) if header else None,
-            correlation_id=correlation_id,
-            message_id=message_id,
-            expires=expires,
-            validate=validate,
-        )
+        receipt = await app.publish(topic, value, **options)
         stored = await app.messages.get(receipt.id)
     refused = receipt.status == "conflict"
     if json:
-        print_json(receipt)
+        print_json(receipt if routed is None else {**plain(receipt), "database": routed})
         return int(refused)
     known = f": a message with this id exists on {stored.topic}" if refused and stored is not None else ""
-    print_line(f"{receipt.status} {receipt.id}{known}")
+    print_line(f"{receipt.status} {receipt.id}{'' if routed is None else f' in {routed}'}{known}")
     for each in stored.deliveries if stored is not None and receipt.status == "stored" else ():
         if each.state == "parked":
             print_line(f"parked: no group subscribes to {topic} yet; start its worker, or run `mainspring declare`")
@@ -87,6 +90,27 @@ async def publish(
             instant = f", at {_both(at)}" if at is not None else ""
             print_line(f"{each.group} receives it {when(each.due_at)}{instant}")
     return int(refused)
+
+
+_PYTHON = ". Or pass database='acme'"
+
+
+async def _routed(target: Target, topic: str, payload: Any, options: PublishOptions) -> str | None:
+    """Let the fleet's route choose the database that this command is about, and return its name; None of an app."""
+    fleet = target.fleet()
+    if fleet is None:
+        return None
+    await target.names(fleet)
+    router = fleet._router  # noqa: SLF001 - fleet.publish() does not return where to
+    try:
+        name = router.member("mainspring publish", None, None, topic, payload, options).name
+    except NotRouted as error:
+        text, _, _ = str(error).partition(": pass database=")
+        raise Refused(
+            f"{text.removesuffix(_PYTHON)}. Add --database NAME, or give the fleet a route= that names it"
+        ) from error
+    DATABASE.set(name)
+    return name
 
 
 def _both(at: datetime) -> str:

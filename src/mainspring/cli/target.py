@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import getpass
 import importlib
+import logging
 import os
+import shlex
 import shutil
 import socket
 import sys
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,22 +25,43 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 
 from mainspring.app.environment import APP, URL, read_environment
+from mainspring.app.fleet.databases import is_pattern, select
+from mainspring.app.fleet.fleet import Fleet
 from mainspring.app.mainspring import Mainspring
+from mainspring.app.observe.doctor import address_of
 from mainspring.app.options import Setting, closest
 from mainspring.app.storages import read_url
 from mainspring.app.toml import OWN
+from mainspring.cli.capture import DATABASE
 from mainspring.cli.errors import Refused, interruptible
-from mainspring.model.errors import MIGRATE, MainspringError, SchemaMissing
+from mainspring.model.errors import MIGRATE, MainspringError, SchemaMissing, UnknownDatabase
 
 Spec = Annotated[
-    str, Parameter(name="MODULE:APP", help="The application, imported from the current directory, such as shop:app.")
+    str,
+    Parameter(
+        name="MODULE:APP",
+        help="The application or fleet, imported from the current directory, such as shop:app or shop:fleet.",
+    ),
 ]
 """The argument that names an application, the same for every command that takes one."""
 OfApp = Annotated[
     str | None,
-    Parameter(name="--app", metavar="MODULE:APP", help=f"The application, as the argument [{APP}, or app in {OWN}]."),
+    Parameter(
+        name="--app", metavar="MODULE:APP", help=f"The application or fleet, as the argument [{APP}, or app in {OWN}]."
+    ),
 ]
 """The option that names an application, for commands that take no other database."""
+OfDatabases = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--database",
+        metavar="NAME",
+        negative="",
+        show_default=False,
+        help="Of a fleet: only this database, or those that a pattern such as 'eu-*' matches; repeatable [all].",
+    ),
+]
+"""The option that chooses databases of a fleet."""
 
 _PACKAGE = str(Path(__file__).parents[1])
 _DATABASE = Group("Database")
@@ -46,8 +69,17 @@ VARIABLE = URL
 Json = Annotated[bool, Parameter(negative="", show_default=False, help="Print one JSON document.")]
 
 
-def load_app(spec: str, folder: Path | None = None) -> Mainspring:
-    """Import the app that ``MODULE:APP`` names; modules of the folder, then of the current directory, come first."""
+class OverFleet(Exception):
+    """The application is a fleet: the command runs again, on each database that is chosen."""
+
+    def __init__(self, fleet: Fleet, target: Target) -> None:
+        super().__init__()
+        self.fleet = fleet
+        self.target = target
+
+
+def load_app(spec: str, folder: Path | None = None) -> Mainspring | Fleet:
+    """Import what ``MODULE:APP`` names; modules of the folder, then of the current directory, come first."""
     name, attribute = _parse(spec)
     for place in (Path.cwd(), folder):
         if place is not None and str(place) not in sys.path:
@@ -63,12 +95,7 @@ def load_app(spec: str, folder: Path | None = None) -> Mainspring:
             raise
         except Exception as error:  # a module may build its app lazily
             raise Refused(_broken(name, error)) from error
-    if type(found).__qualname__ == "Fleet":
-        raise Refused(
-            f"{spec} is a fleet, which the command line does not know yet: its worker is a script that ends in "
-            f"{attribute}.run(), and a command for one of its databases is given --url instead of the app"
-        )
-    if not isinstance(found, Mainspring):
+    if not isinstance(found, Mainspring | Fleet):
         raise Refused(f"{spec} is of type {type(found).__qualname__}, not a Mainspring app.{_written(module)}")
     return found
 
@@ -133,12 +160,13 @@ def _absent(module: ModuleType, attribute: str) -> str:
     return f"module {module.__name__} has no {attribute!r}.{hint}"
 
 
-def _written(module: ModuleType) -> str:
-    """Return what to write instead, if the module holds an app under another name."""
-    names = [name for name, value in vars(module).items() if isinstance(value, Mainspring)]
+def _written(module: ModuleType, *kinds: type) -> str:
+    """Return what to write instead, if the module holds an app or a fleet under another name."""
+    names = [name for name, value in vars(module).items() if isinstance(value, kinds or (Mainspring, Fleet))]
     if names:
         return " Write " + " or ".join(f"{module.__name__}:{name}" for name in names)
-    return f" Write the name of a Mainspring(…) in module {module.__name__}"
+    missing = "Fleet(…)" if Fleet in kinds else "Mainspring(…)"
+    return f" Write the name of a {missing} in module {module.__name__}"
 
 
 @Parameter(name="*", group=_DATABASE)
@@ -148,16 +176,78 @@ class Target:
 
     app: Annotated[
         str | None,
-        Parameter(metavar="MODULE:APP", help=f"Use the database of this application [{APP}, or app in {OWN}]."),
+        Parameter(
+            metavar="MODULE:APP", help=f"Use the database of this application or fleet [{APP}, or app in {OWN}]."
+        ),
     ] = None
     url: Annotated[str | None, Parameter(metavar="URL", help=f"The database [{VARIABLE}, or url in {OWN}].")] = None
     namespace: Annotated[str | None, Parameter(metavar="NAME", help="The namespace of the tables.")] = None
     schema: Annotated[
         str | None, Parameter(metavar="NAME", help="The schema on PostgreSQL, the table prefix on SQLite.")
     ] = None
+    database: OfDatabases = ()
 
     def find(self, *, create: bool = False) -> Mainspring:
-        """Return the app to open. Only with ``create`` is a missing SQLite file created."""
+        """Return the app to open. Only with ``create`` is a missing SQLite file created.
+
+        Raises OverFleet if it is a fleet and no database of it is the command's own yet.
+        """
+        found = self.load(create=create)
+        if isinstance(found, Fleet):
+            name = DATABASE.get()
+            if name is None:
+                raise OverFleet(found, self)
+            return found[name]
+        if address_of(found).is_fleet:
+            raise Refused(f"{self.spec} leads a fleet and has no database of its own.{self.instead(Fleet)}")
+        return found
+
+    def fleet(self) -> Fleet | None:
+        """Return the fleet if the command is for it, or for several databases of it; None if it is for one database."""
+        found = None if DATABASE.get() is not None or self.names_one else self.load()
+        return found if isinstance(found, Fleet) else None
+
+    def code(self) -> Mainspring:
+        """Return the app whose code is meant, wherever its databases are."""
+        found = self.load()
+        return found._app if isinstance(found, Fleet) else found  # noqa: SLF001 - a fleet shows its databases only
+
+    @property
+    def names_one(self) -> bool:
+        """Whether one database of a fleet is named, and no pattern given."""
+        return len(self.database) == 1 and not is_pattern(self.database[0])
+
+    async def names(self, fleet: Fleet) -> list[str]:
+        """Return the chosen databases, after asking for them."""
+        await fleet.refresh()
+        if (trouble := fleet._databases.trouble) is not None:  # noqa: SLF001 - health() reports it as a check
+            raise Refused(f"the databases of {self.spec} are not known: {trouble}")
+        try:
+            return select(tuple(fleet), self.database or None)
+        except UnknownDatabase as error:
+            raise Refused(f"--database {error.finding}") from None
+
+    def on(self, name: str) -> Target:
+        """Return the target of this database of the fleet alone."""
+        return replace(self, database=(name,))
+
+    def load(self, *, create: bool = False) -> Mainspring | Fleet:
+        """Return the app or the fleet."""
+        if self.database and self.spec is None:
+            raise Refused("--database chooses databases of a fleet: name it by --app, or omit --database")
+        found = self._loaded(create=create)
+        if isinstance(found, Fleet):
+            # What it logs about its databases, commands report themselves; a worker logs it all the same.
+            logging.getLogger("mainspring.fleet").addHandler(logging.NullHandler())
+        elif self.database:
+            raise Refused(f"--database chooses databases of a fleet, and {self.spec} is no fleet.{self.instead(Fleet)}")
+        return found
+
+    def instead(self, kind: type) -> str:
+        """Return what to write in the place of the application for one of this kind."""
+        return "" if self.spec is None else _written(sys.modules[self.spec.partition(":")[0]], kind)
+
+    def _loaded(self, *, create: bool) -> Mainspring | Fleet:
         if self.app is not None:
             if self.url is not None:
                 raise Refused("--app and --url name two databases: give one")
@@ -225,15 +315,22 @@ class Target:
         # A password is in the shell's history already; it is not repeated on the screen.
         url = self.url and (self.url if read_url(self.url).engine == "sqlite" else read_url(self.url).shown)
         named = (("--app", self.app), ("--url", url), ("--namespace", self.namespace), ("--schema", self.schema))
-        return "".join(f" {option} {value}" for option, value in named if value is not None)
+        one = DATABASE.get()
+        options = "".join(f" {option} {value}" for option, value in named if value is not None)
+        return options + typed(self.database if one is None else (one,))
 
 
 UNNAMED = Target()
 
 
-def application(argument: str | None, option: str | None) -> tuple[str, Target]:
+def typed(databases: Sequence[str]) -> str:
+    """Return the options for these databases of a fleet as typed."""
+    return "".join(f" --database {shlex.quote(each)}" for each in databases)
+
+
+def application(argument: str | None, option: str | None, databases: tuple[str, ...] = ()) -> tuple[str, Target]:
     """Return the application of a command that needs one, as MODULE:APP, and how to load it. Imports nothing."""
-    target = Target(option).of(argument)
+    target = Target(option, database=databases).of(argument)
     spec = target.spec
     if spec is None:
         raise Refused(f"no application given: write MODULE:APP, such as shop:app, or set {APP}, or app in {OWN}")
@@ -257,7 +354,7 @@ def typed_name() -> str:
     return str(called) if called.name == "mainspring" else f"{sys.executable} -m mainspring"
 
 
-def _load_configured(setting: Setting, folder: Path | None) -> Mainspring:
+def _load_configured(setting: Setting, folder: Path | None) -> Mainspring | Fleet:
     try:
         return load_app(str(setting.value), folder)
     except Refused as error:

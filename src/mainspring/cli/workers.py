@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -14,6 +15,8 @@ from cyclopts import App, Parameter, Token
 
 from mainspring.app.config import MOST_AT_ONCE, Options
 from mainspring.app.environment import read_environment
+from mainspring.app.fleet.databases import is_pattern
+from mainspring.app.fleet.fleet import Fleet
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.process import runner, service
 from mainspring.app.process.reloader import Reloader
@@ -32,7 +35,7 @@ from mainspring.cli.output import (
     progress_of,
     when,
 )
-from mainspring.cli.target import UNNAMED, Json, OfApp, Spec, Target, application, operator
+from mainspring.cli.target import UNNAMED, Json, OfApp, OfDatabases, Spec, Target, application, operator
 from mainspring.model.views import WORKER_SILENT_AFTER, DeliveryView, WorkerView
 
 app: App = App(name="workers", help="List, show, drain and resume workers.")
@@ -71,11 +74,41 @@ Form = Literal["text", "json"]
 Parent = Literal["supervisor", "reloader"]
 
 
+@Parameter(name="*", group="Fleet")
+@dataclass(frozen=True, slots=True)
+class OfFleet:
+    """Options of the worker of a fleet. Each is passed on to ``fleet.worker()`` by its name."""
+
+    most_open: Annotated[
+        int | None,
+        Parameter(metavar="N", show_default=False, help="How many databases have an open worker at a time [20]."),
+    ] = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were given, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def refuse(self, spec: str) -> None:
+        """Raise Refused if one was given, since this is no fleet."""
+        for name in self.given:
+            raise Refused(f"{_flag(name)} is for the worker of a fleet, and {spec} is an app: omit it")
+
+
+NOTHING = OfFleet()
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def worker(
     app: Spec | None = None,
     /,
     *,
     named: OfApp = None,
+    database: OfDatabases = (),
+    of_fleet: OfFleet = NOTHING,
     group: Annotated[
         tuple[str, ...], Parameter(name=["--group", "-g"], metavar="NAME", negative="", show_default=False)
     ] = (),
@@ -116,18 +149,11 @@ def worker(
     line
         The connection to that parent.
     """
-    if refusal := service.refused_count(processes):
-        raise Refused(refusal)
-    if probe is not None:
-        read_address(probe)
-        if processes > 1:
-            raise Refused("--probe reports on one process: omit --processes, and start several workers")
-    if reload and processes > 1:
-        raise Refused("--reload restarts one process: omit --processes")
-    spec, target = application(app, named)
+    _check(processes, probe, reload=reload)
+    spec, target = application(app, named, database)
     if concurrency is not None and not 1 <= concurrency <= MOST_AT_ONCE:
         raise Refused(f"--concurrency {concurrency} must be between 1 and {MOST_AT_ONCE:,}")
-    again = [*_again(target, group, concurrency, dev=dev), *_logging(log_level, log_format)]
+    again = [*_again(target, group, concurrency, of_fleet, dev=dev), *_logging(log_level, log_format)]
     if reload:
         _refuse_production(_configured())
         service.log_to_stderr(log_level, log_format)
@@ -137,15 +163,28 @@ def worker(
     if processes > 1:
         service.log_to_stderr(log_level, log_format)
         return _keep_several(processes, [*again, "--parent", "supervisor", "--line"])
-    loaded, name = target.find(), service.new_name()
+    loaded = target.load()
+    if isinstance(loaded, Fleet) and probe is not None:
+        raise Refused(f"--probe does not report on a fleet yet: omit it, and run `mainspring health {spec}`")
     if parent == "reloader":
-        _refuse_production(loaded.options)
-    service.log_to_stderr(log_level, log_format, loaded, name)
-    brief = parent == "supervisor"
-    working = service.announced(loaded, spec, group, line, migrate=dev, name=name, brief=brief, concurrency=concurrency)
+        _refuse_production(target.code().options)
+    logging: dict[str, Any] = {"level": log_level, "form": log_format}
+    how: dict[str, Any] = {"migrate": dev, "brief": parent == "supervisor", "concurrency": concurrency}
+    working = _announced(loaded, spec, target, logging, of_fleet, groups=group, line=line, **how)
     if not runner.run(probed(loaded, working, probe), line):
         raise Refused(f"the worker of {spec} stopped after an error; see the log")
     return 0
+
+
+def _check(processes: int, probe: str | None, *, reload: bool) -> None:
+    if refusal := service.refused_count(processes):
+        raise Refused(refusal)
+    if probe is not None:
+        read_address(probe)
+        if processes > 1:
+            raise Refused("--probe reports on one process: omit --processes, and start several workers")
+    if reload and processes > 1:
+        raise Refused("--reload restarts one process: omit --processes")
 
 
 def _configured() -> Options:
@@ -166,10 +205,14 @@ def _logging(level: Level, form: Form) -> list[str]:
     return ["--log-level", level, "--log-format", form]
 
 
-def _again(target: Target, groups: tuple[str, ...], concurrency: int | None, *, dev: bool) -> list[str]:
+def _again(
+    target: Target, groups: tuple[str, ...], concurrency: int | None, of_fleet: OfFleet, *, dev: bool
+) -> list[str]:
     """Return the command of one process of several, without its log options and the number of its line."""
     named = [] if target.app is None else ["--app", target.app]
     chosen = [word for group in groups for word in ("--group", group)]
+    chosen += [word for database in target.database for word in ("--database", database)]
+    chosen += [word for option, value in of_fleet.given.items() for word in (_flag(option), str(value))]
     capped = [] if concurrency is None else ["--concurrency", str(concurrency)]
     switches = [*(["--dev"] if dev else []), *(["--debug"] if "--debug" in sys.argv else [])]
     # Modules of the current directory take precedence for the application, but not for Mainspring unless they do here.
@@ -184,13 +227,41 @@ def _keep_several(processes: int, command: list[str]) -> int:
     return 0 if ending.well else FAILED
 
 
+def _announced(
+    app: Mainspring | Fleet, spec: str, target: Target, logging: dict[str, Any], of_fleet: OfFleet, **options: Any
+) -> AbstractAsyncContextManager[Any]:
+    """Begin to log, and return the worker."""
+    if isinstance(app, Fleet):
+        service.log_to_stderr(**logging, app=target.code())
+        databases = target.database or None
+        return _known(app, target, service.announced(app, spec, databases=databases, **options, **of_fleet.given))
+    of_fleet.refuse(spec)
+    found, name = target.find(), service.new_name()
+    service.log_to_stderr(**logging, app=found, worker=name)
+    return service.announced(found, spec, name=name, **options)
+
+
 @asynccontextmanager
-async def probed(app: Mainspring, worker: AbstractAsyncContextManager[Any], probe: str | None) -> AsyncIterator[Any]:
+async def _known(fleet: Fleet, target: Target, worker: AbstractAsyncContextManager[Any]) -> AsyncIterator[Any]:
+    """Run the worker of a fleet. Raises Refused for a name that no database has; a pattern may match later ones."""
+    async with fleet:
+        if fleet._databases.trouble is None:  # noqa: SLF001 - otherwise no name is known yet
+            named = tuple(each for each in target.database if not is_pattern(each))
+            await replace(target, database=named).names(fleet)
+        async with worker as working:
+            yield working
+
+
+@asynccontextmanager
+async def probed(
+    app: Mainspring | Fleet, worker: AbstractAsyncContextManager[Any], probe: str | None
+) -> AsyncIterator[Any]:
     """Run the worker and, if an address is given, its probes, from before it starts until it has stopped."""
     if probe is None:
         async with worker as working:
             yield working
         return
+    assert isinstance(app, Mainspring), "refused for a fleet"
     from mainspring.dashboard.probes import Probes
     from mainspring.dashboard.server import Server, address_of, bound
 

@@ -94,10 +94,8 @@ class UnknownDatabase(Misuse, KeyError):
         shown = ", ".join(known[:_MOST_SHOWN]) + (
             f" and {len(known) - _MOST_SHOWN} more" if len(known) > _MOST_SHOWN else ""
         )
-        super().__init__(
-            f"{name!r} is no database of the fleet.{advice} There are: {shown or 'none'}. If it is new, "
-            "`await fleet.refresh()` asks for the databases again"
-        )
+        self.finding = f"{name!r} is no database of the fleet.{advice} There are: {shown or 'none'}"
+        super().__init__(f"{self.finding}. If it is new, `await fleet.refresh()` asks for the databases again")
 
     def __str__(self) -> str:
         """Return the message; a KeyError would quote it."""

@@ -280,30 +280,6 @@ async def test_a_script_works_until_it_is_told_to_stop(files: Make, tmp_path: Pa
             assert await child.wait() == 0
 
 
-@pytest.mark.parametrize(
-    ("command", "text"),
-    [
-        (["worker", "shop:fleet"], "shop:fleet is a fleet, which the command line does not know yet"),
-        (["worker", "shop:app"], "this app has no database of its own"),
-        (["doctor", "--app", "shop:app"], "the databases of the fleet are not examined, name one by --url"),
-        (["migrate", "--url", "sqlite:///acme.db"], "applied 0001"),
-    ],
-)
-async def test_the_command_line_says_what_it_can_do_for_a_fleet(tmp_path: Path, command: list[str], text: str) -> None:
-    made = SCRIPT.partition("Fleet(app, {")[0] + 'fleet = Fleet(app, {"acme": "sqlite:///acme.db"})'
-    (tmp_path / "shop.py").write_text(made)
-
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "mainspring", *command),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        cwd=tmp_path,
-    )
-    output, _ = await asyncio.wait_for(child.communicate(), 60)
-
-    assert text in " ".join(output.decode().split())
-
-
 async def test_reports_name_what_failed_and_the_rest_is_done(shop: Shop, servers: Make) -> None:
     urls = {**servers("acme", "bolt"), "gone": "postgresql://nobody@127.0.0.1:1/none"}
     fleet = Fleet(shop.app, urls)

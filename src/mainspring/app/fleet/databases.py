@@ -15,6 +15,7 @@ from mainspring.model.errors import BadOption, UnknownDatabase
 from mainspring.model.text import described
 
 _logger = logging.getLogger("mainspring.fleet")
+_WILD = frozenset("*?[")
 _PATIENCE = 30.0
 """Seconds that a function has to name the databases."""
 
@@ -128,7 +129,7 @@ def _refuse_namesake(name: str, address: Address, owners: dict[tuple[str, ...], 
 
 
 Chosen = str | Collection[str] | None
-"""Some databases: a pattern as in ``eu-*``, or names; None: all."""
+"""Some databases: a pattern as in ``eu-*``, or names and patterns; None: all."""
 
 
 def check_chosen(chosen: object) -> None:
@@ -136,26 +137,31 @@ def check_chosen(chosen: object) -> None:
     if chosen is None or isinstance(chosen, str):
         return
     if not isinstance(chosen, Collection) or not all(isinstance(each, str) for each in chosen):
-        raise BadOption(f"databases={chosen!r} must be a pattern, as in 'eu-*', or a list of names")
+        raise BadOption(f"databases={chosen!r} must be a pattern, as in 'eu-*', or a list of names and patterns")
 
 
 def is_chosen(name: str, chosen: Chosen) -> bool:
     """Return whether this database is one of those."""
-    if isinstance(chosen, str):
-        return fnmatch.fnmatchcase(name, chosen)
-    return chosen is None or name in chosen
+    if chosen is None:
+        return True
+    several = (chosen,) if isinstance(chosen, str) else chosen
+    return name in several or any(is_pattern(each) and fnmatch.fnmatchcase(name, each) for each in several)
+
+
+def is_pattern(text: str) -> bool:
+    """Return whether this may choose databases of other names too."""
+    return not _WILD.isdisjoint(text)
 
 
 def select(names: Sequence[str], chosen: Chosen) -> list[str]:
     """Return the chosen names. Raises UnknownDatabase if one is not there, or a pattern matches none."""
     check_chosen(chosen)
-    if chosen is not None and not isinstance(chosen, str):
-        for each in chosen:
-            if each not in names:
-                raise unknown(each, names)
     found = [name for name in names if is_chosen(name, chosen)]
-    if not found and chosen is not None:
-        raise unknown(chosen if isinstance(chosen, str) else list(chosen), names)
+    for each in (chosen,) if isinstance(chosen, str) else chosen or ():
+        if each not in found and not any(is_chosen(name, each) for name in found):
+            raise unknown(each, names)
+    if chosen is not None and not found:
+        raise unknown(list(chosen), names)
     return found
 
 

@@ -157,10 +157,6 @@ async def _state(
 ) -> tuple[Roster, Tally] | None:
     """Check the database; return what is in it, if that can be read."""
     address = address_of(app)
-    if address.is_fleet:
-        text = "fleet:// has none of its own: the databases of the fleet are not examined, name one by --url"
-        findings.append(Symptom("database", "note", text))
-        return None
     if address.engine == "memory":
         findings.append(Symptom("database", "note", "memory:// is lost with the process: for tests only"))
         return None

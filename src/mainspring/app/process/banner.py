@@ -1,17 +1,19 @@
-"""What a worker prints once it is ready: database, groups, brokers, schedules, and what it skips, with the reason."""
+"""What a worker prints once it is ready: databases, groups, brokers, schedules, and what it skips, with the reason."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from mainspring.app.fleet.databases import Chosen, is_chosen
+from mainspring.app.mainspring import Mainspring
 from mainspring.app.schedule.view import ScheduleView
 from mainspring.model.errors import MainspringError
 from mainspring.model.views import GroupView
 
 if TYPE_CHECKING:
     from mainspring.app.consume.consumer import Registration
-    from mainspring.app.mainspring import Mainspring
+    from mainspring.app.fleet.fleet import Fleet
 
 _MOST = 20
 """How many groups or schedules are named, and how many that are skipped; the rest are counted."""
@@ -20,12 +22,27 @@ _LONGEST = 200
 """The number of characters shown of an operator's reason."""
 
 
-async def banner(app: Mainspring, groups: Collection[str] | None = None, concurrency: int | None = None) -> list[str]:
-    """Return the lines for a worker of these groups [all]. Without its database, only what the code says."""
-    # Same package: no other module needs the address, which may hold a password.
-    shown, consumers = app._own.place.address.shown, list(app._code.consumers)  # noqa: SLF001
+def counted(fleet: Fleet, databases: Chosen) -> str:
+    """Return how many databases a worker of these serves: ``3 databases``, ``2 of 3 databases``."""
+    served = sum(is_chosen(name, databases) for name in fleet)
+    known = f"{len(fleet):,} database{'' if len(fleet) == 1 else 's'}"
+    return known if databases is None else f"{served:,} of {known}"
+
+
+async def banner(
+    app: Mainspring | Fleet,
+    groups: Collection[str] | None = None,
+    concurrency: int | None = None,
+    databases: Chosen = None,
+) -> list[str]:
+    """Return the lines for a worker of these groups [all]. Without its database, only what the code says.
+
+    Of a fleet, what the code says, and the databases.
+    """
+    code = app._code  # noqa: SLF001 - same package
+    options, consumers = code.options, list(code.consumers)
     named = {groups} if isinstance(groups, str) else set(groups or ())
-    paused, schedules = await _read(app)
+    paused, schedules = await _read(app) if isinstance(app, Mainspring) else ({}, [])
     served = [each for each in consumers if not named or each.group in named]
     topics = {each.group: ", ".join(each.topics) or each.receives for each in served}
     skipped = [
@@ -37,14 +54,22 @@ async def banner(app: Mainspring, groups: Collection[str] | None = None, concurr
         ),
         *(f"schedule {each.name}: {why}" for each in schedules if (why := _stopped(each)) is not None),
     ]
-    most = concurrency or app.options.worker_concurrency
-    rhythms = {each.name: _rhythm(each) for each in schedules if _stopped(each) is None}
+    most = concurrency or options.worker_concurrency
+    if isinstance(app, Mainspring):
+        # Same package: no other module needs the address, which may hold a password.
+        where = _lines("database", [f"{app._own.place.address.shown}, tables of {options.tables}"])  # noqa: SLF001
+        span = "over all groups"
+        timed = _listed({each.name: _rhythm(each) for each in schedules if _stopped(each) is None})
+    else:
+        where = _lines("databases", [_named([name for name in app if is_chosen(name, databases)])])
+        span = "over all groups of a database"
+        timed = _named(list(code.registry.scheduled()))
     return [
-        *_lines("database", [f"{shown}, tables of {app.options.tables}"]),
+        *where,
         *_lines("groups", [_listed(topics)]),
         *_lines("brokers", _capped([line for each in served if (line := _broker(each)) is not None])),
-        *_lines("at once", [] if most is None else [f"{most:,} over all groups"]),
-        *_lines("schedules", [_listed(rhythms)] if rhythms else []),
+        *_lines("at once", [] if most is None else [f"{most:,} {span}"]),
+        *_lines("schedules", [timed] if timed else []),
         *_lines("skipped", _capped(skipped)),
     ]
 
@@ -98,9 +123,12 @@ def _capped(lines: list[str]) -> list[str]:
 
 
 def _listed(named: dict[str, str]) -> str:
-    shown = [f"{name} ({what})" for name, what in list(named.items())[:_MOST]]
-    more = len(named) - len(shown)
-    return ", ".join(shown) + (f", and {more} more" if more else "")
+    return _named([f"{name} ({what})" for name, what in named.items()])
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _MOST
+    return ", ".join(names[:_MOST]) + (f", and {more} more" if more > 0 else "")
 
 
 def _lines(title: str, lines: Sequence[str]) -> Iterator[str]:

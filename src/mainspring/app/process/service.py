@@ -12,14 +12,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mainspring.app.consume.middleware import LogContext
-from mainspring.app.process.banner import banner
+from mainspring.app.fleet.databases import Chosen, is_chosen
+from mainspring.app.mainspring import Mainspring
+from mainspring.app.process.banner import banner, counted
 from mainspring.app.process.supervisor import STARTED, Ending, Supervisor
 from mainspring.model.text import described
 from mainspring.runtime.settings import owner_name
 from mainspring.telemetry.logs import Form, lines
 
 if TYPE_CHECKING:
-    from mainspring.app.mainspring import Mainspring
+    from mainspring.app.fleet.fleet import Fleet
 
 _logger = logging.getLogger("mainspring.app")
 _POLL = 0.05
@@ -32,27 +34,30 @@ _MOST_PROCESSES = 1000
 
 @asynccontextmanager
 async def announced(
-    app: Mainspring,
+    app: Mainspring | Fleet,
     what: str,
     groups: Collection[str] | None = None,
     line: int | None = None,
     *,
     migrate: bool = False,
-    name: str | None = None,
     brief: bool | None = None,
-    concurrency: int | None = None,
+    databases: Chosen = None,
+    **options: Any,
 ) -> AsyncIterator[Any]:
-    """Run a worker of the app; ``what`` is its printed name, ``line`` the socket to a parent process.
+    """Run a worker of the app, or of these databases of the fleet, with these options.
 
-    ``brief``: print one line without the banner, as one of several processes does [with a line].
+    ``what`` is its printed name, ``line`` the socket to a parent process. ``brief``: print one line without the banner,
+    as one of several processes does [with a line].
     """
     is_brief = line is not None if brief is None else brief
     if migrate:
-        await app.migrate()
+        await _migrate(app, databases)
     loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
-    async with app.worker(groups=groups or None, name=name, concurrency=concurrency) as working:
-        details = None if is_brief else partial(banner, app, groups, concurrency)
-        reporting = asyncio.create_task(_report(working, f"{what}, {loop}", line, details))
+    options |= {"groups": groups or None, **({} if databases is None else {"databases": databases})}
+    async with app.worker(**options) as working:
+        details = None if is_brief else partial(banner, app, groups, options.get("concurrency"), databases)
+        title = ", ".join([what, *([] if isinstance(app, Mainspring) else [counted(app, databases)]), loop])
+        reporting = asyncio.create_task(_report(working, title, line, details))
         try:
             yield working
         finally:
@@ -60,6 +65,18 @@ async def announced(
             with suppress(asyncio.CancelledError):
                 await reporting
     say(f"mainspring worker stopped: {what}, process {os.getpid()}")
+
+
+async def _migrate(app: Mainspring | Fleet, databases: Chosen) -> None:
+    if isinstance(app, Mainspring):
+        await app.migrate()
+        return
+    async with app:
+        if not (names := [name for name in app if is_chosen(name, databases)]):
+            return
+        report = await app.migrate(databases=names)
+    for name, error in report.errors.items():
+        _logger.warning("%s: failed to migrate, the others go on: %s", name, described(error))
 
 
 def again(count: int) -> Ending:
