@@ -10,6 +10,8 @@ PUBLISHING = "tests/integration/fleet/test_publishing.py"
 WORKER = "tests/integration/fleet/test_worker.py"
 CONNECTIONS = "tests/integration/fleet/test_connections.py"
 OUTLOOK = "tests/contract/test_outlook.py"
+COMMANDS = "tests/integration/cli/test_fleet.py"
+COMMAND_WORKER = "tests/integration/cli/test_fleet_worker.py"
 
 MUTANTS: list[Mutant] = [
     Mutant(
@@ -96,5 +98,75 @@ MUTANTS: list[Mutant] = [
         was="            self.member.place.is_tended = True\n",
         becomes="",
         caught_by=f"{CONNECTIONS}::test_its_worker_declares_nothing_that_the_fleet_has_declared",
+    ),
+    Mutant(
+        "a command that fails in one database ends for all",
+        file="cli/databases.py",
+        was="            except Exception as error:  # noqa: BLE001",
+        becomes="            except ZeroDivisionError as error:  # noqa: BLE001",
+        caught_by=f"{COMMANDS}::test_a_failure_stops_no_other_and_the_end_says_how_to_repeat_it",
+    ),
+    Mutant(
+        "the command to repeat is for all databases",
+        file="cli/databases.py",
+        was="again(None if all_failed else failed)",
+        becomes="again(None)",
+        caught_by=f"{COMMANDS}::test_a_failure_stops_no_other_and_the_end_says_how_to_repeat_it",
+    ),
+    Mutant(
+        "what a command prints for several databases is mixed",
+        file="cli/capture.py",
+        was="self._stream if capture is None else",
+        becomes="self._stream if True else",
+        caught_by=f"{COMMANDS}::test_a_command_runs_on_every_database_in_the_order_of_the_fleet",
+    ),
+    Mutant(
+        "a command over several databases begins before it is confirmed",
+        file="cli/databases.py",
+        was=' and not command.given("yes"):',
+        becomes=" and False:",
+        caught_by=f"{COMMANDS}::test_over_several_databases_a_confirmation_has_to_be_given_before",
+    ),
+    Mutant(
+        "a cursor of one database continues the lists of all",
+        file="cli/databases.py",
+        was='    if command.given("cursor"):',
+        becomes="    if False:",
+        caught_by=f"{COMMANDS}::test_a_mistake_is_reported_with_what_to_type",
+    ),
+    Mutant(
+        "only the first database gets what is read from stdin",
+        file="cli/options.py",
+        was="@functools.cache  # a command on several databases reads it for each\n",
+        becomes="",
+        caught_by=f"{COMMANDS}::test_a_payload_from_stdin_reaches_every_database",
+    ),
+    Mutant(
+        "a command proposed for one database is for all",
+        file="cli/target.py",
+        was="typed(self.database if one is None else (one,))",
+        becomes="typed(self.database)",
+        caught_by=f"{COMMAND_WORKER}::test_a_fleet_on_postgresql_is_migrated_worked_and_looked_at",
+    ),
+    Mutant(
+        "a pattern among several names chooses nothing",
+        file="app/fleet/databases.py",
+        was="any(is_pattern(each) and ",
+        becomes="any(False and ",
+        caught_by=f"{COMMANDS}::test_databases_of_a_function_are_chosen_by_name_and_pattern",
+    ),
+    Mutant(
+        "an idle database of a fleet is unwell for want of a worker",
+        file="cli/doctor.py",
+        was="    if DATABASE.get() is not None:",
+        becomes="    if False:",
+        caught_by=f"{COMMANDS}::test_health_has_a_line_for_each_database_and_the_checks_of_the_fleet",
+    ),
+    Mutant(
+        "a process of several does not know which databases it serves",
+        file="cli/workers.py",
+        was="    chosen += [word for database in target.database ",
+        becomes="    chosen += [word for database in () ",
+        caught_by=f"{COMMAND_WORKER}::test_every_process_of_several_serves_the_chosen_databases",
     ),
 ]

@@ -4,6 +4,7 @@ import json
 import shlex
 import shutil
 from pathlib import Path
+from socket import create_server
 
 import pytest
 
@@ -244,9 +245,10 @@ def test_progress_is_shown_on_a_terminal_and_gone_at_the_end(opened: Shell) -> N
 
 
 def test_ctrl_c_ends_all_of_them(opened: Shell) -> None:
-    opened.environment |= {"STORES": json.dumps({"acme": "sqlite:///acme.db", "mute": "postgresql://a@192.0.2.1/a"})}
-
-    ended = opened.on_terminal("groups", "list", "--app", "stores:found", interrupt_at="1 of 2 databases", anew=True)
+    with create_server(("127.0.0.1", 0)) as mute:
+        of(opened, acme="sqlite:///acme.db", mute=f"postgresql://a@127.0.0.1:{mute.getsockname()[1]}/a")
+        chosen = ("--app", "stores:found", "--database", "*")
+        ended = opened.on_terminal("groups", "list", *chosen, interrupt_at="1 of 2 databases", anew=True)
 
     assert ended.code == 130
 

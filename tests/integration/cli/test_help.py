@@ -30,6 +30,7 @@ COMMANDS = [
     *(["dead", name, "--help"] for name in ("list", "causes", "show", "revive", "discard")),
     *(["groups", name, "--help"] for name in ("list", "pause", "resume", "retire")),
     *(["workers", name, "--help"] for name in ("list", "show", "drain", "resume")),
+    ["fleet", "list", "--help"],
     *(["inbox", name, "--help"] for name in ("list", "release")),
     *(["schedules", name, "--help"] for name in ("list", "show", "runs", "pause", "resume", "trigger", "delete")),
     *(["schedules", name, "--help"] for name in ("alter", "backfill", "freeze", "thaw")),
