@@ -169,4 +169,25 @@ MUTANTS: list[Mutant] = [
         becomes="    chosen += [word for database in () ",
         caught_by=f"{COMMAND_WORKER}::test_every_process_of_several_serves_the_chosen_databases",
     ),
+    Mutant(
+        "a worker of a name that no database has waits for ever",
+        file="cli/workers.py",
+        was="            await replace(target, database=named).names(fleet)",
+        becomes="            pass",
+        caught_by=f"{COMMAND_WORKER}::test_a_mistake_is_reported_with_what_to_type",
+    ),
+    Mutant(
+        "a worker of a fleet migrates nothing first",
+        file="app/fleet/service.py",
+        was="        if migrate:",
+        becomes="        if False:",
+        caught_by=f"{COMMAND_WORKER}::test_a_fleet_on_postgresql_is_migrated_worked_and_looked_at",
+    ),
+    Mutant(
+        "doctor says of each database what is alike in all",
+        file="app/fleet/doctor.py",
+        was=" if alike not in shared]",
+        becomes="]",
+        caught_by=f"{COMMANDS}::test_doctor_reports_what_is_alike_once_and_the_rest_by_database",
+    ),
 ]

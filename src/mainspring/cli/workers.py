@@ -17,6 +17,7 @@ from mainspring.app.config import MOST_AT_ONCE, Options
 from mainspring.app.environment import read_environment
 from mainspring.app.fleet.databases import is_pattern
 from mainspring.app.fleet.fleet import Fleet
+from mainspring.app.fleet.service import announced
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.process import runner, service
 from mainspring.app.process.reloader import Reloader
@@ -88,6 +89,15 @@ class OfFleet:
     def given(self) -> dict[str, Any]:
         """The options that were given, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @property
+    def words(self) -> list[str]:
+        """The same as typed; one that is True is a flag."""
+        return [
+            word
+            for name, value in self.given.items()
+            for word in ([_flag(name)] if value is True else [_flag(name), str(value)])
+        ]
 
     def refuse(self, spec: str) -> None:
         """Raise Refused if one was given, since this is no fleet."""
@@ -212,7 +222,7 @@ def _again(
     named = [] if target.app is None else ["--app", target.app]
     chosen = [word for group in groups for word in ("--group", group)]
     chosen += [word for database in target.database for word in ("--database", database)]
-    chosen += [word for option, value in of_fleet.given.items() for word in (_flag(option), str(value))]
+    chosen += of_fleet.words
     capped = [] if concurrency is None else ["--concurrency", str(concurrency)]
     switches = [*(["--dev"] if dev else []), *(["--debug"] if "--debug" in sys.argv else [])]
     # Modules of the current directory take precedence for the application, but not for Mainspring unless they do here.
@@ -234,7 +244,7 @@ def _announced(
     if isinstance(app, Fleet):
         service.log_to_stderr(**logging, app=target.code())
         databases = target.database or None
-        return _known(app, target, service.announced(app, spec, databases=databases, **options, **of_fleet.given))
+        return _known(app, target, announced(app, spec, databases=databases, **options, **of_fleet.given))
     of_fleet.refuse(spec)
     found, name = target.find(), service.new_name()
     service.log_to_stderr(**logging, app=found, worker=name)

@@ -1,19 +1,19 @@
-"""What a worker prints once it is ready: databases, groups, brokers, schedules, and what it skips, with the reason."""
+"""What a worker prints once it is ready: database, groups, brokers, schedules, and what it skips, with the reason."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from mainspring.app.fleet.databases import Chosen, is_chosen
-from mainspring.app.mainspring import Mainspring
 from mainspring.app.schedule.view import ScheduleView
 from mainspring.model.errors import MainspringError
 from mainspring.model.views import GroupView
 
 if TYPE_CHECKING:
+    from mainspring.app.code import Code
     from mainspring.app.consume.consumer import Registration
-    from mainspring.app.fleet.fleet import Fleet
+    from mainspring.app.mainspring import Mainspring
 
 _MOST = 20
 """How many groups or schedules are named, and how many that are skipped; the rest are counted."""
@@ -22,54 +22,50 @@ _LONGEST = 200
 """The number of characters shown of an operator's reason."""
 
 
-def counted(fleet: Fleet, databases: Chosen) -> str:
-    """Return how many databases a worker of these serves: ``3 databases``, ``2 of 3 databases``."""
-    served = sum(is_chosen(name, databases) for name in fleet)
-    known = f"{len(fleet):,} database{'' if len(fleet) == 1 else 's'}"
-    return known if databases is None else f"{served:,} of {known}"
+async def banner(app: Mainspring, groups: Collection[str] | None = None, concurrency: int | None = None) -> list[str]:
+    """Return the lines for a worker of these groups [all]. Without its database, only what the code says."""
+    paused, schedules = await _read(app)
+    # Same package: no other module needs the address, which may hold a password.
+    place = f"{app._own.place.address.shown}, tables of {app.options.tables}"  # noqa: SLF001
+    return written(
+        app._code,  # noqa: SLF001 - same package
+        groups,
+        concurrency,
+        place=("database", place),
+        span="over all groups",
+        schedules=listed(f"{each.name} ({_rhythm(each)})" for each in schedules if _stopped(each) is None),
+        paused={name: _by(each.paused_by, each.pause_reason) for name, each in paused.items()},
+        stopped=[f"schedule {each.name}: {why}" for each in schedules if (why := _stopped(each)) is not None],
+    )
 
 
-async def banner(
-    app: Mainspring | Fleet,
-    groups: Collection[str] | None = None,
-    concurrency: int | None = None,
-    databases: Chosen = None,
+def written(
+    code: Code,
+    groups: Collection[str] | None,
+    concurrency: int | None,
+    *,
+    place: tuple[str, str],
+    span: str,
+    schedules: str,
+    paused: Mapping[str, str] = MappingProxyType({}),
+    stopped: Sequence[str] = (),
 ) -> list[str]:
-    """Return the lines for a worker of these groups [all]. Without its database, only what the code says.
-
-    Of a fleet, what the code says, and the databases.
-    """
-    code = app._code  # noqa: SLF001 - same package
-    options, consumers = code.options, list(code.consumers)
+    """Return the lines for a worker of this code, with what they say of its place and of the state there."""
     named = {groups} if isinstance(groups, str) else set(groups or ())
-    paused, schedules = await _read(app) if isinstance(app, Mainspring) else ({}, [])
-    served = [each for each in consumers if not named or each.group in named]
-    topics = {each.group: ", ".join(each.topics) or each.receives for each in served}
+    served = [each for each in code.consumers if not named or each.group in named]
     skipped = [
-        *(f"group {each.group}: not named by --group" for each in consumers if each not in served),
-        *(
-            f"group {name}: paused{_by(paused[name].paused_by, paused[name].pause_reason)}"
-            for name in topics
-            if name in paused
-        ),
-        *(f"schedule {each.name}: {why}" for each in schedules if (why := _stopped(each)) is not None),
+        *(f"group {each.group}: not named by --group" for each in code.consumers if each not in served),
+        *(f"group {each.group}: paused{paused[each.group]}" for each in served if each.group in paused),
+        *stopped,
     ]
-    most = concurrency or options.worker_concurrency
-    if isinstance(app, Mainspring):
-        # Same package: no other module needs the address, which may hold a password.
-        where = _lines("database", [f"{app._own.place.address.shown}, tables of {options.tables}"])  # noqa: SLF001
-        span = "over all groups"
-        timed = _listed({each.name: _rhythm(each) for each in schedules if _stopped(each) is None})
-    else:
-        where = _lines("databases", [_named([name for name in app if is_chosen(name, databases)])])
-        span = "over all groups of a database"
-        timed = _named(list(code.registry.scheduled()))
+    most = concurrency or code.options.worker_concurrency
+    topics = listed(f"{each.group} ({', '.join(each.topics) or each.receives})" for each in served)
     return [
-        *where,
-        *_lines("groups", [_listed(topics)]),
+        *_lines(place[0], [place[1]]),
+        *_lines("groups", [topics]),
         *_lines("brokers", _capped([line for each in served if (line := _broker(each)) is not None])),
         *_lines("at once", [] if most is None else [f"{most:,} {span}"]),
-        *_lines("schedules", [timed] if timed else []),
+        *_lines("schedules", [schedules] if schedules else []),
         *_lines("skipped", _capped(skipped)),
     ]
 
@@ -122,13 +118,11 @@ def _capped(lines: list[str]) -> list[str]:
     return lines[:_MOST] + ([f"and {more} more"] if (more := len(lines) - _MOST) > 0 else [])
 
 
-def _listed(named: dict[str, str]) -> str:
-    return _named([f"{name} ({what})" for name, what in named.items()])
-
-
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - _MOST
-    return ", ".join(names[:_MOST]) + (f", and {more} more" if more > 0 else "")
+def listed(names: Iterable[str]) -> str:
+    """Return the first names, and how many more there are."""
+    found = list(names)
+    more = len(found) - _MOST
+    return ", ".join(found[:_MOST]) + (f", and {more} more" if more > 0 else "")
 
 
 def _lines(title: str, lines: Sequence[str]) -> Iterator[str]:

@@ -7,21 +7,19 @@ import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mainspring.app.consume.middleware import LogContext
-from mainspring.app.fleet.databases import Chosen, is_chosen
-from mainspring.app.mainspring import Mainspring
-from mainspring.app.process.banner import banner, counted
+from mainspring.app.process.banner import banner
 from mainspring.app.process.supervisor import STARTED, Ending, Supervisor
 from mainspring.model.text import described
 from mainspring.runtime.settings import owner_name
 from mainspring.telemetry.logs import Form, lines
 
 if TYPE_CHECKING:
-    from mainspring.app.fleet.fleet import Fleet
+    from mainspring.app.mainspring import Mainspring
 
 _logger = logging.getLogger("mainspring.app")
 _POLL = 0.05
@@ -34,30 +32,42 @@ _MOST_PROCESSES = 1000
 
 @asynccontextmanager
 async def announced(
-    app: Mainspring | Fleet,
+    app: Mainspring,
     what: str,
     groups: Collection[str] | None = None,
     line: int | None = None,
     *,
     migrate: bool = False,
+    name: str | None = None,
     brief: bool | None = None,
-    databases: Chosen = None,
-    **options: Any,
+    concurrency: int | None = None,
 ) -> AsyncIterator[Any]:
-    """Run a worker of the app, or of these databases of the fleet, with these options.
+    """Run a worker of the app; ``what`` is its printed name, ``line`` the socket to a parent process.
 
-    ``what`` is its printed name, ``line`` the socket to a parent process. ``brief``: print one line without the banner,
-    as one of several processes does [with a line].
+    ``brief``: print one line without the banner, as one of several processes does [with a line].
     """
-    is_brief = line is not None if brief is None else brief
     if migrate:
-        await _migrate(app, databases)
+        await app.migrate()
+    worker = app.worker(groups=groups or None, name=name, concurrency=concurrency)
+    async with announcing(worker, what, line, partial(banner, app, groups, concurrency), brief=brief) as working:
+        yield working
+
+
+@asynccontextmanager
+async def announcing(
+    worker: AbstractAsyncContextManager[Any],
+    what: str,
+    line: int | None,
+    details: Callable[[], Awaitable[list[str]]],
+    *,
+    brief: bool | None,
+    more: str = "",
+) -> AsyncIterator[Any]:
+    """Run this worker; ``more`` is printed with its name when it is ready, and the details below unless it is brief."""
+    is_brief = line is not None if brief is None else brief
     loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
-    options |= {"groups": groups or None, **({} if databases is None else {"databases": databases})}
-    async with app.worker(**options) as working:
-        details = None if is_brief else partial(banner, app, groups, options.get("concurrency"), databases)
-        title = ", ".join([what, *([] if isinstance(app, Mainspring) else [counted(app, databases)]), loop])
-        reporting = asyncio.create_task(_report(working, title, line, details))
+    async with worker as working:
+        reporting = asyncio.create_task(_report(working, f"{what}{more}, {loop}", line, None if is_brief else details))
         try:
             yield working
         finally:
@@ -65,18 +75,6 @@ async def announced(
             with suppress(asyncio.CancelledError):
                 await reporting
     say(f"mainspring worker stopped: {what}, process {os.getpid()}")
-
-
-async def _migrate(app: Mainspring | Fleet, databases: Chosen) -> None:
-    if isinstance(app, Mainspring):
-        await app.migrate()
-        return
-    async with app:
-        if not (names := [name for name in app if is_chosen(name, databases)]):
-            return
-        report = await app.migrate(databases=names)
-    for name, error in report.errors.items():
-        _logger.warning("%s: failed to migrate, the others go on: %s", name, described(error))
 
 
 def again(count: int) -> Ending:
