@@ -6,6 +6,7 @@ migrated schema that no other test uses meanwhile; `private_server` is a durable
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -121,3 +122,11 @@ def shared_server(home: Path) -> str:
         if not (home / "url").exists():
             watch("serve", home)
     return (home / "url").read_text()
+
+
+def end_session(url: str, pid: int) -> None:
+    """Let the server end a session, and return when it has."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SELECT pg_terminate_backend(%s)", (pid,))  # before PostgreSQL 14 it cannot wait
+        while connection.execute("SELECT FROM pg_stat_activity WHERE pid = %s", (pid,)).fetchone() is not None:
+            time.sleep(0.01)

@@ -108,7 +108,7 @@ def _elsewhere(work: Callable[[], str]) -> str:
     return said[0]
 
 
-def test_connections_of_another_thread(postgres_shop: Shop, sqlite_shop: Shop) -> None:
+def test_djangos_connections_of_another_thread(postgres_shop: Shop, sqlite_shop: Shop) -> None:
     with django_database(postgres_shop.address) as alias, transaction.atomic(using=alias):
         mine = connections[alias]
         django_said = _elsewhere(lambda: refused(postgres_shop, mine))

@@ -14,6 +14,7 @@ from mainspring.model.errors import StorageUnavailable
 from mainspring.storage.postgres.driver import DriverName
 from mainspring.storage.postgres.gateway import UrlSource
 from mainspring.storage.postgres.lender import PostgresLender
+from tests.services.postgres import end_session
 
 
 class Borrower:
@@ -39,8 +40,7 @@ class Borrower:
 
     def end(self, pid: int) -> None:
         """Let the server end this connection, and be sure that it has."""
-        with psycopg.connect(self.url, autocommit=True) as client:
-            client.execute("SELECT pg_terminate_backend(%s, 20000)", (pid,))
+        end_session(self.url, pid)
 
 
 KINDS: list[tuple[DriverName, bool]] = [("asyncpg", False), ("psycopg", False), ("psycopg", True)]

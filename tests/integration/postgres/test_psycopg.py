@@ -20,6 +20,7 @@ from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.psycopg_driver import PsycopgConnection, PsycopgDriver
 from mainspring.storage.script import Script
 from tests.integration.postgres.acting import HOLD, Connection, draft, until
+from tests.services.postgres import end_session
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PREPARED = "SELECT parameter_types::text FROM pg_prepared_statements WHERE statement LIKE $1"
@@ -139,7 +140,6 @@ async def test_a_connection_that_the_server_has_ended_is_known_to_be_closed(
     [(pid,)] = await reserved.fetch("SELECT pg_backend_pid()")
     before = reserved.is_closed()
 
-    with psycopg.connect(postgres_url, autocommit=True) as other:
-        other.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
+    end_session(postgres_url, pid)
 
     assert (before, reserved.is_closed()) == (False, True)

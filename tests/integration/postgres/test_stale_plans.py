@@ -102,6 +102,8 @@ async def test_plans_made_for_empty_tables_use_the_index_ever_after(
     wrong = []
     for number, (speaking, name, arguments, most) in enumerate(made):
         plan = await explain(speaking, f"plan_{number}", arguments)
+        if name == "causes_latest" and speaking.get_server_version().major < 14:
+            most = 300  # noqa: PLW2901 - it sorts more
         if plan.read_whole & {"message", "delivery", "dead"} or plan.unbounded or plan.buffers >= most:
             wrong.append((name, arguments, plan.read_whole, plan.unbounded, plan.buffers))
     for each in (reserved, shared):

@@ -137,7 +137,11 @@ BEGIN
         )
         FROM pg_class AS c
         WHERE c.relnamespace = to_regnamespace({_text(schema)}) AND c.relkind IN ('r', 'p', 'v', 'S')
-          AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.objid = c.oid AND d.deptype IN ('a', 'i'))
+          AND NOT EXISTS (
+              -- What goes with another table. Before PostgreSQL 15 a generated column depends on others, and is none.
+              SELECT FROM pg_depend AS d
+              WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.objsubid = 0 AND d.deptype IN ('a', 'i')
+          )
         UNION ALL
         SELECT format('ALTER FUNCTION %s OWNER TO %I', p.oid::regprocedure, {_text(to)})
         FROM pg_proc AS p
