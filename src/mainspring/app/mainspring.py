@@ -268,7 +268,7 @@ class Mainspring(Renamed, AsyncOnly):
     async def _build_worker(self, chosen: Sequence[Registration], name: str | None, most: int | None) -> Worker:
         storage = await self._connection.storage("app.worker()")
         code, place = self._code, self._side.place
-        options, scheduled, meters = code.options, code.registry.scheduled(), place.metrics.meters
+        options, scheduled, meters = code.options, place.scheduled(), place.metrics.meters
         if place.exported:
             runner.warn_unnamed(options, place.address.engine)
         using = (options, self._side.publisher, scheduled, code.bus, meters, most)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -39,8 +39,10 @@ class Operations:
         consumers: Consumers,
         options: Options,
         scheduled: Callable[[], Mapping[str, Declared]],
+        elsewhere: Callable[[], Collection[str]],
     ) -> None:
         self._scheduled = scheduled
+        self._elsewhere = elsewhere
         self._connection = connection
         self._consumers = consumers
         self._options = options
@@ -61,7 +63,10 @@ class Operations:
             storage = await self._connection.storage("app.declare()")
             await storage.upkeep.declare(declarations)
             schedules = self._scheduled()
-            await storage.timetable.declare(name, version, schedules, Declarer(name, ""))
+            # What another database declares alone is no worker's that only restarts: it is retired at once.
+            standing = await storage.timetable.declare(name, version, schedules, Declarer(name, ""), self._elsewhere())
+            for each in standing.retired:
+                _warn(each, "retired here, since it runs once for the fleet, in another database")
             if schedules:
                 await self._reconcile(storage, schedules)
         return declarations

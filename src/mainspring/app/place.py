@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mainspring.app.queue.runtime import QueueRuntime
     from mainspring.app.schedule.schedules import Schedules
     from mainspring.app.sync import Sync
+    from mainspring.runtime.schedules.declarations import Declared
     from mainspring.runtime.worker import Worker
 
 
@@ -54,7 +55,8 @@ class Place:
 
     ``front`` is its side of the application's own loop, ``back`` that of the loop for callers that block. A place that
     is one of many is not ``exported``: its metrics go to no meter provider, which could not tell them apart; and it is
-    ``sparing``: its database has few connections.
+    ``sparing``: its database has few connections. Of the places of a fleet one ``is_home``: it alone declares the
+    schedules that run once for the fleet.
     """
 
     def __init__(
@@ -66,11 +68,13 @@ class Place:
         connection: type[Connection] = Connection,
         exported: bool = True,
         sparing: bool = False,
+        is_home: bool = True,
     ) -> None:
         options = code.options
         self.code: Code = code
         self.address: Address = address
         self.exported: bool = exported
+        self.is_home: bool = is_home
         self.workers: list[Worker] = []
         """The workers of this process on this database."""
         self.is_tended: bool = False
@@ -97,6 +101,15 @@ class Place:
         self.sync: Sync | None = None
         """The blocking twin, once it was used."""
 
+    def scheduled(self) -> Mapping[str, Declared]:
+        """Return the schedules that are declared here, by stored name."""
+        elsewhere = self.elsewhere()
+        return {name: each for name, each in self.code.registry.scheduled().items() if name not in elsewhere}
+
+    def elsewhere(self) -> frozenset[str]:
+        """Return the schedules of the code that only another database of the fleet declares."""
+        return frozenset() if self.is_home else self.code.registry.of_fleet()
+
     def _committed(self) -> None:
         # A caller's transaction that published has ended. Other processes' workers may sleep since the publish.
         self.wake()
@@ -119,7 +132,9 @@ class Side:
         self.connection: Connection = connection
         where = (connection, code.envelope, code.catalogue, place.transactions, code.clock)
         self.publisher: Publisher = Publisher(*where, code.consumers, code.chain, blocking, place.backlogs)
-        self.operations: Operations = Operations(connection, code.consumers, code.options, code.registry.scheduled)
+        self.operations: Operations = Operations(
+            connection, code.consumers, code.options, place.scheduled, place.elsewhere
+        )
         watched = (place.address, place.workers, place.metrics.lease_troubles, place.custom_checks)
         self.examiner: Examiner = Examiner(connection, *watched)
         self.health: AppHealth = AppHealth(self.examiner)
@@ -144,8 +159,8 @@ class Side:
 
         code, place = self.place.code, self.place
         using = (self.connection, place.transactions, code.envelope, code.consumers)
-        known = (code.registry.recurrences, code.options.name, place.workers, code.chain.around_occurrences())
-        return Schedules(*using, *known)
+        known = (code.registry.recurrences, place.elsewhere, code.options.name, place.workers)
+        return Schedules(*using, *known, code.chain.around_occurrences())
 
     @functools.cached_property
     def inbox(self) -> Inbox:

@@ -93,6 +93,10 @@ class Registry:
         is_used = self.known_recurrences is not None or self._options.schedules
         return self.recurrences.declared() if is_used else {}
 
+    def of_fleet(self) -> frozenset[str]:
+        """Return the names of those that run once for a whole fleet."""
+        return frozenset(each.name for each in self.known_recurrences or () if each.scope == "fleet")
+
     def topics(self) -> set[str]:
         """Return the topics that the code publishes to, as far as it says so: of message types, and of schedules."""
         recurring = self.known_recurrences or ()

@@ -68,8 +68,9 @@ class Code:
 def code_of(app: Mainspring) -> Code:
     """Return what is registered with the app; the database is not read."""
     # Same package: an app shows its users what is declared, and not how it was registered.
-    consumers, registry = app._code.consumers, app._code.registry  # noqa: SLF001
-    return Code(list(consumers), consumers.queues.declarations, registry.scheduled())
+    place = app._own.place  # noqa: SLF001
+    consumers = place.code.consumers
+    return Code(list(consumers), consumers.queues.declarations, place.scheduled())
 
 
 def values(options: Options, app: Mainspring | None = None) -> list[Value]:

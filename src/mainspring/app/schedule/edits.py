@@ -57,11 +57,19 @@ class ScheduleEdits:
     Every error is raised here, or under the row's lock.
     """
 
-    def __init__(self, envelope: Envelope, consumers: Consumers, recurrences: Recurrences, app: str) -> None:
+    def __init__(
+        self,
+        envelope: Envelope,
+        consumers: Consumers,
+        recurrences: Recurrences,
+        elsewhere: Callable[[], Collection[str]],
+        app: str,
+    ) -> None:
         self.app: str = app
         self._envelope = envelope
         self._occurrences = OccurrenceReader(envelope, consumers)
         self._recurrences = recurrences
+        self._elsewhere = elsewhere
 
     def code(self, name: str) -> Code | None:
         """Return the functions for this schedule's days."""
@@ -284,6 +292,11 @@ class ScheduleEdits:
     def unknown(self, name: str, everything: Timesheet) -> BadOption:
         """Return the error for a schedule that is not stored, with what to do about it."""
         stored, in_code = [row.name for row in everything.schedules], [each.name for each in self._recurrences]
+        if name in self._elsewhere():
+            return BadOption(
+                f"the schedule {name!r} has scope='fleet' and is only in the database that is the home of the fleet: "
+                f"take that one, as in fleet['acme'].schedules"
+            )
         if name in in_code:
             return BadOption(
                 f"the schedule {name!r} is in the code and not declared yet: start a worker, call "

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from mainspring.app.config import Options
 from mainspring.app.consume.consumer import Registration
@@ -30,6 +30,9 @@ from mainspring.runtime.schedules.plan import Code, read_plan
 from mainspring.timing.cron import CronError
 from mainspring.vocabulary import toml_advice
 
+Scope = Literal["database", "fleet"]
+"""Whether a schedule runs in each database of a fleet, or once for all of them."""
+
 _logger = logging.getLogger("mainspring.schedules")
 
 
@@ -44,6 +47,8 @@ class RecurringOptions(ConsumerOptions, TimingOptions, OccurrenceOptions, total=
     """The topic published to in mode "publish" [the name]."""
     payload: object
     """The handler's payload [None]."""
+    scope: Scope | None
+    """In a fleet: "database": it runs in each; "fleet": once for all, in the one that is its home ["database"]."""
     offline: bool | None
     """Whether it fires by this host's clock, on every node, while the database is down [False]."""
 
@@ -58,6 +63,7 @@ class Recurring:
     topic: str
     function: Callable[..., Any]
     declared: Declared
+    scope: Scope
 
 
 class Recurrences:
@@ -89,6 +95,7 @@ class Recurrences:
         if rhythm is None:
             raise BadOption("@app.recurring(rhythm, …) needs a rhythm: '0 9 * * mon-fri' or every('90s')")
         read_timing(rhythm, options)
+        _scope(options)
 
     def topics(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the topics to subscribe to: its own, in mode "publish"."""
@@ -133,9 +140,8 @@ class Recurrences:
             )
         if offline:
             _check_offline(definition, f"{registration.name}: ")
-        made = Recurring(
-            name, registration.group, mode, topic, registration.function, Declared(definition, {}, code, offline)
-        )
+        declared = Declared(definition, {}, code, offline)
+        made = Recurring(name, registration.group, mode, topic, registration.function, declared, _scope(options))
         other = self._known.get(name)
         if other is not None and not _is_again(other, made):
             raise Conflict(f"the schedule {name!r} already exists, of {other.group}: give this one another name=…")
@@ -199,6 +205,8 @@ class Recurrences:
         return fields, ignored
 
     def _read(self, options: dict[str, Any], declared: Declared) -> dict[str, Any]:
+        if "scope" in options:
+            raise BadOption("scope= is no matter of configuration: write it in @app.recurring(…, scope='fleet')")
         refuse_unknown(options, OVERRIDABLE, "a schedule in the configuration", toml_advice)
         for name in ("start", "end"):
             _check_instant(options.get(name), name)
@@ -226,13 +234,17 @@ def _check_offline(fields: Mapping[str, Any], which: str = "") -> None:
 def _is_again(before: Recurring, now: Recurring) -> bool:
     """Return whether both are the same schedule: registered twice, or its module was reloaded."""
     if before.function is now.function:
-        return before.declared.definition == now.declared.definition
+        return (before.declared.definition, before.scope) == (now.declared.definition, now.scope)
     return before.group == now.group and is_reloaded(before.function, now.function)
 
 
 def _mode(options: Mapping[str, Any]) -> Mode:
     mode = options.get("mode") or ("publish" if options.get("topic") is not None else "direct")
     return cast("Mode", choice(mode, get_args(Mode), "mode"))
+
+
+def _scope(options: Mapping[str, Any]) -> Scope:
+    return cast("Scope", choice(options.get("scope") or "database", get_args(Scope), "scope"))
 
 
 SHARED = ("retry", "timeout")

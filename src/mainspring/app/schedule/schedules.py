@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -55,6 +55,7 @@ class Schedules(Renamed):
         envelope: Envelope,
         consumers: Consumers,
         recurrences: Recurrences,
+        elsewhere: Callable[[], Collection[str]],
         app: str,
         workers: Sequence[Worker],
         around: Around | None = None,
@@ -62,7 +63,7 @@ class Schedules(Renamed):
         self._around = around
         self._connection = connection
         self._transactions = transactions
-        self._edits = ScheduleEdits(envelope, consumers, recurrences, app)
+        self._edits = ScheduleEdits(envelope, consumers, recurrences, elsewhere, app)
         self._workers = workers
 
     async def list(self, *, app: str | None = None) -> Views:
