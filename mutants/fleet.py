@@ -9,6 +9,9 @@ DISCOVERY = "tests/integration/fleet/test_discovery.py"
 PUBLISHING = "tests/integration/fleet/test_publishing.py"
 WORKER = "tests/integration/fleet/test_worker.py"
 CONNECTIONS = "tests/integration/fleet/test_connections.py"
+SHARES = "tests/integration/fleet/test_shares.py"
+ORDER = "tests/integration/fleet/test_order.py"
+SCOPE = "tests/integration/fleet/test_scope.py"
 OUTLOOK = "tests/contract/test_outlook.py"
 COMMANDS = "tests/integration/cli/test_fleet.py"
 COMMAND_WORKER = "tests/integration/cli/test_fleet_worker.py"
@@ -59,9 +62,9 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "a look at a server that never answers keeps its place",
-        file="app/fleet/worker.py",
+        file="app/fleet/turns.py",
         was="call_later(_HANGS_AFTER, turn.end)",
-        becomes="call_later(_DEADLINE, turn.end)",
+        becomes="call_later(20 * _HANGS_AFTER, turn.end)",
         caught_by=f"{WORKER}::test_a_server_that_never_answers_delays_neither_the_others_nor_the_end",
     ),
     Mutant(
@@ -88,8 +91,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "a database of a fleet has as many connections as an app of its own",
         file="app/fleet/member.py",
-        was="exported=False, sparing=True)",
-        becomes="exported=False)",
+        was="exported=False, sparing=True,",
+        becomes="exported=False,",
         caught_by=f"{CONNECTIONS}::test_a_database_that_works_has_two_connections_or_three",
     ),
     Mutant(
@@ -189,5 +192,96 @@ MUTANTS: list[Mutant] = [
         was=" if alike not in shared]",
         becomes="]",
         caught_by=f"{COMMANDS}::test_doctor_reports_what_is_alike_once_and_the_rest_by_database",
+    ),
+    Mutant(
+        "a database whose URL has changed is served under the old one too",
+        file="app/fleet/worker.py",
+        was="        if member in self._by_member:\n            self._leave(member)\n",
+        becomes="",
+        caught_by=f"{DISCOVERY}::test_a_database_that_moves_while_it_is_served_is_served_where_it_is",
+    ),
+    Mutant(
+        "a worker that stops keeps its share until its handlers have finished",
+        file="app/fleet/share.py",
+        was="await self._lease.release()",
+        becomes="await asyncio.sleep(0)",
+        caught_by=f"{SHARES}::test_a_worker_gives_its_share_up_before_its_handlers_have_finished",
+    ),
+    Mutant(
+        "a worker that comes moves the databases of all",
+        file="app/fleet/share.py",
+        was="max(self._held, key=lambda number: _score(number, database))",
+        becomes="sorted(self._held)[_score(0, database)[0] % len(self._held)]",
+        caught_by=f"{SHARES}::test_workers_divide_the_databases_and_a_change_moves_only_what_it_must",
+    ),
+    Mutant(
+        "a worker gives its databases up while the home is away",
+        file="app/fleet/share.py",
+        was="        self._failures += 1\n",
+        becomes="        self._failures += 1\n        self._number = None\n",
+        caught_by=f"{SHARES}::test_while_the_home_is_away_each_keeps_what_it_has",
+    ),
+    Mutant(
+        "a worker that has never reached the home serves nothing",
+        file="app/fleet/share.py",
+        was="            self._is_all = True",
+        becomes="            self._is_all = False",
+        caught_by=f"{SHARES}::test_while_the_home_is_away_each_keeps_what_it_has",
+    ),
+    Mutant(
+        "a share that was lost is not acquired again",
+        file="app/fleet/share.py",
+        was="        if self._lease is None or self._lease.lost or epochs.get(self._number or 0) != self._lease.epoch:",
+        becomes="        if self._lease is None:",
+        caught_by=f"{SHARES}::test_a_share_that_an_operator_released_is_acquired_again",
+    ),
+    Mutant(
+        "workers of other groups divide with these",
+        file="app/fleet/share.py",
+        was="json.dumps([app, databases, sorted(served)])",
+        becomes="json.dumps([app, databases])",
+        caught_by=f"{SHARES}::test_workers_of_other_groups_or_databases_divide_on_their_own",
+    ),
+    Mutant(
+        "a database that was given up is claimed from until its handlers have finished",
+        file="app/fleet/worker.py",
+        was="        attendance.leave()\n",
+        becomes="",
+        caught_by=f"{SHARES}::test_what_is_given_up_is_drained_and_served_again_if_it_comes_back",
+    ),
+    Mutant(
+        "a busy database of any weight keeps its turn as long",
+        file="app/fleet/worker.py",
+        was="_SLICE * self.member.database.weight",
+        becomes="_SLICE",
+        caught_by=f"{ORDER}::test_a_heavy_database_keeps_its_turn_longer",
+    ),
+    Mutant(
+        "a database makes room although it has work, whatever the order",
+        file="app/fleet/worker.py",
+        was='self._options.order == "round-robin" and ',
+        becomes="",
+        caught_by=f"{ORDER}::test_a_busy_database_keeps_its_turn_until_it_has_no_work",
+    ),
+    Mutant(
+        "a schedule of the fleet is declared in each database",
+        file="app/place.py",
+        was="frozenset() if self.is_home else",
+        becomes="frozenset() if self.front else",
+        caught_by=SCOPE,
+    ),
+    Mutant(
+        "a schedule of the fleet stays where the home was",
+        file="app/maintenance.py",
+        was='Declarer(name, ""), self._elsewhere())',
+        becomes='Declarer(name, ""))',
+        caught_by=f"{SCOPE}::test_a_schedule_that_becomes_one_of_the_fleet_ends_in_the_other_databases",
+    ),
+    Mutant(
+        "an app that leads a fleet fires its schedules in a database of its own",
+        file="app/fleet/fleet.py",
+        was="        own.is_home = False\n",
+        becomes="",
+        caught_by=f"{SCOPE}::test_an_app_with_a_database_of_its_own_leaves_it_to_the_home",
     ),
 ]

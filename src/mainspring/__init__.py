@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mainspring.app.fanout.coordinator import PlannedWindow
     from mainspring.app.fanout.declaration import Fanout, FanoutOptions, FanoutRegistrar
     from mainspring.app.fanout.fanouts import FanoutView
+    from mainspring.app.fleet.databases import Database
     from mainspring.app.fleet.fleet import Fleet
     from mainspring.app.fleet.report import FleetHealth, FleetReport
     from mainspring.app.fleet.routing import RoutedMessage
@@ -103,6 +104,7 @@ __all__ = [
     "Cron",
     "CronError",
     "CursorView",
+    "Database",
     "DeadLetter",
     "Declaration",
     "DeliveryView",
@@ -216,6 +218,7 @@ _HOMES = {
     "mainspring.app.consume.injection": ("Depends", "Resolver"),
     "mainspring.app.fanout.declaration": ("Fanout", "FanoutOptions", "FanoutRegistrar"),
     "mainspring.app.fanout.fanouts": ("FanoutView",),
+    "mainspring.app.fleet.databases": ("Database",),
     "mainspring.app.fleet.fleet": ("Fleet",),
     "mainspring.app.fleet.report": ("FleetHealth", "FleetReport"),
     "mainspring.app.fleet.routing": ("RoutedMessage",),

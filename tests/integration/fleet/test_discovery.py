@@ -160,6 +160,30 @@ async def test_a_database_that_moves_is_another_one(app: Mainspring, files: Make
         assert await fleet["acme"].messages.list("parked") == []
 
 
+async def test_a_database_that_moves_while_it_is_served_is_served_where_it_is(app: Mainspring, files: Make) -> None:
+    done: list[str] = []
+
+    @app.consumer("orders.placed")
+    async def receipts(where: str) -> None:
+        done.append(where)
+
+    urls = files("old", "new")
+    directory = Directory({"acme": urls["old"]})
+    fleet = Fleet(app, directory)
+    async with fleet.worker(**QUICK), Mainspring(urls["old"], name="shop") as old:
+        await fleet.publish("orders.placed", "old", database="acme")
+        await until(lambda: done == ["old"])
+        directory.urls = {"acme": urls["new"]}
+        await fleet.refresh()
+        await until(lambda: not fleet._departing)
+        await old.publish("orders.placed", "too late")
+        await fleet.publish("orders.placed", "new", database="acme")
+        await until(lambda: done == ["old", "new"])
+        # Nothing looks at the old one any more.
+        await asyncio.sleep(2)
+        assert (await old.stats.tally()).groups[0].ready == 1
+
+
 async def test_databases_that_flap_lose_nothing(app: Mainspring, files: Make) -> None:
     done: list[int] = []
 

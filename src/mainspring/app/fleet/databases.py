@@ -7,9 +7,11 @@ import fnmatch
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from mainspring.app.names import check_name
-from mainspring.app.options import closest
+from mainspring.app.options import closest, whole
 from mainspring.app.storages import Address, UrlObject, identity, read_url
 from mainspring.model.errors import BadOption, UnknownDatabase
 from mainspring.model.text import described
@@ -19,8 +21,25 @@ _WILD = frozenset("*?[")
 _PATIENCE = 30.0
 """Seconds that a function has to name the databases."""
 
-Urls = Mapping[str, str | UrlObject]
-"""The URL of each database, by name."""
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database of a fleet: its URL, and how it is served beside the others."""
+
+    url: Any = field(repr=False)
+    """As text, or as an object of SQLAlchemy."""
+    weight: int = 1
+    """While others wait, it keeps its turn this many times as long as one of weight 1, if it is busy."""
+    about: Any = None
+    """Anything that the application keeps with it: ``fleet.databases["acme"].about``."""
+
+    def __post_init__(self) -> None:
+        """Check it."""
+        whole(self.weight, "weight", least=1, most=1_000)
+
+
+Urls = Mapping[str, str | UrlObject | Database]
+"""The URL of each database, or more about it, by name."""
 Discover = Callable[[], Urls | Awaitable[Urls]]
 """Names the databases; plain or async."""
 
@@ -36,6 +55,8 @@ class Databases:
         self._source = source
         self.addresses: dict[str, Address] = {}
         """The databases, in the order in which they were named."""
+        self.named: dict[str, Database] = {}
+        """The same, as they were named."""
         self.trouble: str | None = None
         """Why the last answer could not be used."""
         self.rejected: dict[str, str] = {}
@@ -83,20 +104,22 @@ class Databases:
 
     def _take(self, urls: Mapping[object, object]) -> None:
         addresses: dict[str, Address] = {}
+        named: dict[str, Database] = {}
         rejected: dict[str, str] = {}
         owners = {key: name for name, each in self.addresses.items() if name in urls and (key := identity(each))}
-        for name, url in urls.items():
+        for name, value in urls.items():
+            database = value if isinstance(value, Database) else Database(value)
             try:
                 checked = check_name(name, "the name of a database")
-                address = _read(checked, url)
+                address = _read(checked, database.url)
                 _refuse_namesake(checked, address, owners)
             except BadOption as error:
                 rejected[str(name)] = str(error)
             else:
-                addresses[checked] = address
+                addresses[checked], named[checked] = address, database
         for name in rejected.keys() - self.rejected.keys():
             _logger.error("a database of the fleet cannot be used: %s", rejected[name])
-        self.addresses, self.rejected = addresses, rejected
+        self.addresses, self.named, self.rejected = addresses, named, rejected
 
 
 def _read_mapping(answer: object) -> Mapping[object, object]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 from uuid import UUID
 
 from mainspring.app.admin.bulk import Progress
 from mainspring.app.blocking import AsyncOnly, Renamed
-from mainspring.app.fleet.databases import Chosen, Databases, Discover, Urls, check_chosen, is_chosen, select, unknown
+from mainspring.app.fleet.databases import Chosen, Database, Databases, Discover, Urls, check_chosen, select, unknown
 from mainspring.app.fleet.member import Member
 from mainspring.app.fleet.options import FleetWorkerOptions, read_worker_options
 from mainspring.app.fleet.report import FleetHealth, FleetReport, fleet_health, of_member, over
@@ -88,6 +87,7 @@ class Fleet(Renamed, AsyncOnly):
         app._leads = True  # noqa: SLF001
         own = app._own.place  # noqa: SLF001
         own.front.connection.advice = own.back.connection.advice = LEADS
+        own.is_home = False
         self._follow()
 
     def __repr__(self) -> str:
@@ -111,6 +111,11 @@ class Fleet(Renamed, AsyncOnly):
     def __len__(self) -> int:
         """Return how many databases there are."""
         return len(self._members)
+
+    @property
+    def databases(self) -> Mapping[str, Database]:
+        """The databases as they are named now: their weights, and what the application keeps about them."""
+        return {name: member.database for name, member in self._members.items()}
 
     async def refresh(self) -> None:
         """Ask for the databases now: new ones are served, those that are gone are drained and closed.
@@ -136,10 +141,13 @@ class Fleet(Renamed, AsyncOnly):
         gone = [each for name, each in self._members.items() if named.get(name) != each.address]
         for member in gone:
             del self._members[member.name]
-        new = [Member(name, self._code, address) for name, address in named.items() if name not in self._members]
+        code, home = self._code, self._home_name
+        new = [Member(name, code, at, is_home=name == home) for name, at in named.items() if name not in self._members]
         # In the order in which they are named, so that listings are alike in every process.
         known = {**self._members, **{each.name: each for each in new}}
         self._members = {name: known[name] for name in named}
+        for name, member in self._members.items():
+            member.database = self._databases.named[name]
         if not self._inside:
             return
         for member in new:
@@ -150,7 +158,7 @@ class Fleet(Renamed, AsyncOnly):
             self._departing.add(task)
             task.add_done_callback(self._departing.discard)
         for each in self._attendances:
-            each.attend(new)
+            each.follow()
 
     def _admit(self, member: Member) -> None:
         member.connection.on_open = self._trim_soon
@@ -190,6 +198,14 @@ class Fleet(Renamed, AsyncOnly):
         if self._home_name is None:
             raise Misuse(f"{call} needs a database that keeps what concerns all: write Fleet(…, home='acme')")
         return self._member(self._home_name)
+
+    def _check_home(self, call: str, *, shares: bool = False) -> None:
+        """Raise Misuse if it needs a home and none is named, UnknownDatabase if it is gone, as far as that is known."""
+        of_fleet = sorted(self._code.registry.of_fleet())
+        is_known = self._home_name is None or (self._members and self._databases.trouble is None)
+        if (shares or of_fleet) and is_known:
+            why = "share=True" if shares else f"a schedule of scope='fleet', {of_fleet[0]!r},"
+            self._home(f"{call} with {why}")
 
     def _chosen(self, chosen: Chosen) -> list[Member]:
         return [self._members[name] for name in select(tuple(self._members), chosen)]
@@ -305,16 +321,19 @@ class Fleet(Renamed, AsyncOnly):
         fleet is noticed at once. Where something is due a worker runs, until it had nothing to do for ``idle``: at
         most ``most_open`` at a time, in turns. ``groups`` and ``concurrency`` are those of each worker.
         """
+        from mainspring.app.fleet.share import Share
         from mainspring.app.fleet.worker import Attendances, FleetWorker
 
         check_chosen(databases)
         read = read_worker_options(options, self._served)
         runner.warn_unnamed(self._code.options, "postgresql")
         async with self:
-            attendances = Attendances(read, partial(is_chosen, chosen=databases))
+            self._check_home("fleet.worker()", shares=read.share)
+            share = Share(self._code, self._home, databases, read.served) if read.share else None
+            attendances = Attendances(read, databases, lambda: [*self._members.values()], share)
             worker = FleetWorker(attendances)
             self._attendances.append(attendances)
-            attendances.attend(self._members.values())
+            attendances.follow()
             try:
                 yield worker
             finally:
@@ -354,6 +373,7 @@ class Fleet(Renamed, AsyncOnly):
 
     async def declare(self, *, databases: Chosen = None) -> FleetReport[list[Declaration]]:
         """Make groups, subscriptions and schedules known in all, or in those chosen. Opens by itself."""
+        self._check_home("fleet.declare()")
         return await self._over(databases, Mainspring.declare)
 
     async def prune(

@@ -10,6 +10,7 @@ from typing import Any
 
 from mainspring.app.code import Code
 from mainspring.app.connection import Connection, Opened
+from mainspring.app.fleet.databases import Database
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.place import HERE, Place, Side
 from mainspring.app.storages import Address
@@ -101,10 +102,14 @@ class MemberConnection(Connection):
 class Member:
     """A database of a fleet, and the app on it."""
 
-    def __init__(self, name: str, code: Code, address: Address) -> None:
+    def __init__(self, name: str, code: Code, address: Address, *, is_home: bool = False) -> None:
         self.name: str = name
         self.address: Address = address
-        self.place: Place = Place(code, address, connection=MemberConnection, exported=False, sparing=True)
+        self.database: Database
+        """As it is named now: its weight, and what the application keeps about it."""
+        self.place: Place = Place(
+            code, address, connection=MemberConnection, exported=False, sparing=True, is_home=is_home
+        )
         self.app: Mainspring = Mainspring._at(self.place.front)  # noqa: SLF001 - a fleet makes apps as they do themselves
 
     @property

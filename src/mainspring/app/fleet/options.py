@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict, cast, get_args
 
-from mainspring.app.options import given, length, refuse_unknown, whole
+from mainspring.app.options import choice, flag, given, length, refuse_unknown, whole
 from mainspring.timing.duration import Duration
+
+Order = Literal["round-robin", "drain-first"]
+"""In which order databases with work have their turns, while others wait for one."""
 
 
 class FleetWorkerOptions(TypedDict, total=False):
@@ -24,6 +27,11 @@ class FleetWorkerOptions(TypedDict, total=False):
     """How long such a worker stays without anything to do ["10s"]."""
     longest_pause: Duration | None
     """How long an idle database is not looked at, at most ["15s"]."""
+    order: Order | None
+    """While databases wait for a turn: "round-robin", a busy one makes room; or "drain-first", not while it has work
+    ["round-robin"]."""
+    share: bool | None
+    """Whether it divides the databases with the other workers that share [False]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,8 @@ class WorkerOptions:
     most_open: int
     idle: timedelta
     longest_pause: timedelta
+    order: Order
+    share: bool
 
 
 def read_worker_options(
@@ -53,4 +63,6 @@ def read_worker_options(
         most_open=whole(chosen.get("most_open", 20), "most_open", least=1, most=10_000),
         idle=length(chosen.get("idle", "10s"), "idle"),
         longest_pause=length(chosen.get("longest_pause", "15s"), "longest_pause"),
+        order=cast("Order", choice(chosen.get("order", "round-robin"), get_args(Order), "order")),
+        share=flag(chosen.get("share", False), "share"),
     )

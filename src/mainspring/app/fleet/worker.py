@@ -6,13 +6,15 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from mainspring.app.fleet.databases import Chosen, is_chosen
 from mainspring.app.fleet.member import Member
 from mainspring.app.fleet.options import WorkerOptions
+from mainspring.app.fleet.share import Share
+from mainspring.app.fleet.turns import Turns
 from mainspring.model.errors import MainspringError, StorageUnavailable
 from mainspring.model.retention import CHORES
 from mainspring.model.text import described
@@ -22,12 +24,6 @@ if TYPE_CHECKING:
     from mainspring.storage.contract import Storage
 
 _logger = logging.getLogger("mainspring.fleet")
-_LOOKS = 16
-"""How many databases are looked at at a time."""
-_RETRIES = 4
-"""How many of those that could not be used: they delay no look at the others."""
-_HANGS_AFTER = 0.5
-"""Seconds after which a look no longer keeps others waiting."""
 _DEADLINE = 10.0
 """Seconds that a look may take."""
 _FIRST_PAUSE = 1.0
@@ -35,7 +31,7 @@ _LONGEST_OUTAGE = 60.0
 _GLANCE = 0.1
 """Seconds between two checks whether an open worker has work."""
 _SLICE = 2.0
-"""Seconds after which a busy worker makes room, if others wait."""
+"""Seconds after which a busy worker makes room, if others wait, for each unit of the weight of its database."""
 _PING_AFTER = 5.0
 """Seconds without progress after which an open worker's database is asked whether it is there."""
 _TEND_EVERY = 1200.0
@@ -46,7 +42,7 @@ _BATCH = 1_000
 
 
 class Attendance:
-    """The turns at one database: looks, a worker while there is work, and pauses, until it is let go."""
+    """The turns at one database: looks, a worker while there is work, and pauses, until it leaves."""
 
     def __init__(self, member: Member, options: WorkerOptions, turns: Turns) -> None:
         self.member: Member = member
@@ -78,11 +74,12 @@ class Attendance:
         if self._leaving and self._running is not None:
             self._hurrying = asyncio.ensure_future(self._running.stop_now())
 
-    async def leave(self) -> None:
-        """End once what is in hand is finished."""
+    def leave(self) -> None:
+        """Claim no more, and end once what is in hand is finished."""
         self._leaving = True
         self._woken.set()
-        await asyncio.wait([self.task])
+        if self._running is not None:
+            self._running.drain()
 
     async def stop(self, *, now: bool) -> None:
         """End as a worker ends: what runs has the grace to finish, or none."""
@@ -222,7 +219,8 @@ class Attendance:
         """Return whether a worker makes room that has served and idled for so many seconds."""
         if not self._turns.is_crowded:
             return idled >= self._options.idle.total_seconds()
-        return idled >= 2 * _GLANCE or served >= _SLICE
+        is_used_up = self._options.order == "round-robin" and served >= _SLICE * self.member.database.weight
+        return idled >= 2 * _GLANCE or is_used_up
 
     async def _ping(self) -> None:
         async with asyncio.timeout(_DEADLINE):
@@ -246,108 +244,72 @@ class Attendance:
         self._failures, self.trouble = 0, None
 
 
-class Turn:
-    """One of some places, until it is ended."""
-
-    def __init__(self, places: asyncio.Semaphore) -> None:
-        self._places: asyncio.Semaphore | None = places
-
-    def end(self) -> None:
-        """Make room for the next, once."""
-        places, self._places = self._places, None
-        if places is not None:
-            places.release()
-
-
-class Turns:
-    """The bounds of a fleet's worker: how many databases are looked at, and have an open worker, at a time."""
-
-    def __init__(self, most_open: int) -> None:
-        self._looks = asyncio.Semaphore(_LOOKS)
-        self._retries = asyncio.Semaphore(_RETRIES)
-        self._places = asyncio.Semaphore(most_open)
-        self._waiting = 0
-
-    @property
-    def is_free(self) -> bool:
-        """Whether a turn would begin at once."""
-        return not self._places.locked()
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether some database waits for a turn."""
-        return self._waiting > 0
-
-    @asynccontextmanager
-    async def look(self, *, again: bool) -> AsyncIterator[None]:
-        """Wait for a place to look at a database; ``again``: it could not be used the last time.
-
-        A look that takes long goes on without its place, so that servers which never answer delay no other.
-        """
-        places = self._retries if again else self._looks
-        await places.acquire()
-        turn = Turn(places)
-        hanging = asyncio.get_running_loop().call_later(_HANGS_AFTER, turn.end)
-        try:
-            yield
-        finally:
-            hanging.cancel()
-            turn.end()
-
-    @asynccontextmanager
-    async def turn(self, name: str) -> AsyncIterator[Turn]:
-        """Wait for a place for an open worker, in the order of the calls."""
-        self._waiting += 1
-        try:
-            await self._places.acquire()
-        finally:
-            self._waiting -= 1
-        _logger.debug("%s: its worker starts", name)
-        turn = Turn(self._places)
-        try:
-            yield turn
-        finally:
-            turn.end()
-
-
 class Attendances:
-    """The databases that a fleet's worker attends to."""
+    """The databases that a fleet's worker attends to: those that are chosen, as far as they are in its share."""
 
-    def __init__(self, options: WorkerOptions, chosen: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        options: WorkerOptions,
+        chosen: Chosen,
+        members: Callable[[], Iterable[Member]],
+        share: Share | None,
+    ) -> None:
         self._options = options
+        self._members = members
         self._chosen = chosen
+        self._share = share
         self._turns = Turns(options.most_open)
-        self._by_name: dict[str, Attendance] = {}
+        self._by_member: dict[Member, Attendance] = {}
+        self._leaving: set[Attendance] = set()
         self._is_ending = False
+        if share is not None:
+            share.on_change = self.follow
 
     def __iter__(self) -> Iterator[Attendance]:
-        """Iterate over them."""
-        return iter(tuple(self._by_name.values()))
+        """Iterate over them, and over those that finish what they have in hand."""
+        return iter((*self._by_member.values(), *self._leaving))
 
-    def attend(self, members: Iterable[Member]) -> None:
-        """Serve these too, as far as they are chosen."""
-        for member in members:
-            if not self._is_ending and self._chosen(member.name):
-                self._by_name[member.name] = attendance = Attendance(member, self._options, self._turns)
-                member.place.listeners.append(attendance.wake_from_any_thread)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The databases that are attended to, but for those that only finish."""
+        return tuple(each.name for each in self._members() if each in self._by_member and not self._is_ending)
+
+    def follow(self) -> None:
+        """Attend to the members that are to be served, and leave those that are not."""
+        for member in () if self._is_ending else self._members():
+            is_served = is_chosen(member.name, self._chosen) and (self._share is None or self._share.has(member.name))
+            if is_served and member not in self._by_member:
+                self._attend(member)
+            elif not is_served and member in self._by_member:
+                self._leave(member)
+
+    def _attend(self, member: Member) -> None:
+        self._by_member[member] = attendance = Attendance(member, self._options, self._turns)
+        member.place.listeners.append(attendance.wake_from_any_thread)
+        attendance.task.add_done_callback(lambda _: self._ended(attendance))
+
+    def _leave(self, member: Member) -> None:
+        # If it comes back while this one finishes, another attends to it: a long handler keeps nothing waiting.
+        attendance = self._by_member.pop(member)
+        self._leaving.add(attendance)
+        attendance.leave()
+
+    def _ended(self, attendance: Attendance) -> None:
+        self._leaving.discard(attendance)
+        attendance.member.place.listeners.remove(attendance.wake_from_any_thread)
 
     async def let_go(self, member: Member) -> None:
         """Finish what is in hand there, and serve it no more."""
-        attendance = self._by_name.get(member.name)
-        if attendance is not None and attendance.member is member:
-            del self._by_name[member.name]
-            member.place.listeners.remove(attendance.wake_from_any_thread)
-            await attendance.leave()
+        if member in self._by_member:
+            self._leave(member)
+        if tasks := [each.task for each in self._leaving if each.member is member]:
+            await asyncio.wait(tasks)
 
     async def end(self, *, now: bool) -> None:
-        """End all, as a worker ends."""
+        """End all, as a worker ends, and give up the share at once."""
         self._is_ending = True
-        attendances = tuple(self)
-        try:
-            await asyncio.gather(*(each.stop(now=now) for each in attendances))
-        finally:
-            for each in attendances:
-                each.member.place.listeners.remove(each.wake_from_any_thread)
+        ends = [each.stop(now=now) for each in self]
+        await asyncio.gather(*ends, *([] if self._share is None else [self._share.end()]))
 
 
 class FleetWorker:
@@ -366,6 +328,11 @@ class FleetWorker:
     def ready(self) -> bool:
         """Whether it attends to its databases."""
         return self._stopping is None
+
+    @property
+    def databases(self) -> tuple[str, ...]:
+        """The databases that it serves now: those that were chosen, and of these its share."""
+        return self._attendances.names
 
     @property
     def open(self) -> tuple[str, ...]:
