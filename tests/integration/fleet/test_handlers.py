@@ -156,7 +156,9 @@ async def test_a_schedule_fires_in_every_database(app: Mainspring, files: Make) 
 
         fired = {name: (await fleet[name].schedules.get("nightly")) for name in fleet}
         counted = {name: len(await topics(fleet[name])) for name in fleet}
-        assert {name: view.fired for name, view in fired.items() if view is not None} == counted
+        # One may have been due just when the worker ended.
+        left = {name: sum(each.ready for each in (await fleet[name].stats.tally()).groups) for name in fleet}
+        assert {name: view.fired - left[name] for name, view in fired.items() if view is not None} == counted
 
 
 async def test_an_intake_is_rejected_since_nothing_names_its_database(app: Mainspring, files: Make) -> None:
