@@ -17,6 +17,7 @@ from mainspring.app.config import MOST_AT_ONCE, Options
 from mainspring.app.environment import read_environment
 from mainspring.app.fleet.databases import is_pattern
 from mainspring.app.fleet.fleet import Fleet
+from mainspring.app.fleet.options import Order
 from mainspring.app.fleet.service import announced
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.process import runner, service
@@ -83,6 +84,14 @@ class OfFleet:
     most_open: Annotated[
         int | None,
         Parameter(metavar="N", show_default=False, help="How many databases have an open worker at a time [20]."),
+    ] = None
+    order: Annotated[
+        Order | None,
+        Parameter(show_default=False, help="Whether a busy database makes room while others wait [round-robin]."),
+    ] = None
+    share: Annotated[
+        bool | None,
+        Parameter(negative="", show_default=False, help="Divide the databases with the other workers that share."),
     ] = None
 
     @property

@@ -11,6 +11,7 @@ from tests.integration.cli.shell import Shell, line_with, stop
 from tests.services.postgres import new_database
 
 APP = ("--app", "stores:fleet")
+FOUND = ("--app", "stores:found")
 
 
 @pytest.fixture
@@ -62,6 +63,25 @@ def test_every_process_of_several_serves_the_chosen_databases(stores: Shell) -> 
     assert ended.code == 0
 
 
+def test_processes_share_the_databases(stores: Shell) -> None:
+    stores("declare", "stores:found")
+    options = ("--share", "--order", "drain-first", "--processes", "2")
+    with stores.started("worker", "stores:found", *options, anew=True) as worker:
+        for _ in range(2):
+            line_with(worker, "ready")
+        for store in ("acme", "bolt", "cask"):
+            stores(
+                "publish", "orders.placed", f'{{"store": "{store}", "id": "of {store}"}}', "--database", store, *FOUND
+            )
+        done = {line_with(worker, "receipt of").split()[2] for _ in range(3)}
+        shares = stores("leases", "list", "--database", "acme", *FOUND, "--json").json
+        ended = stop(worker)
+
+    assert done == {"acme", "bolt", "cask"}
+    assert [each["name"].rpartition(":")[2] for each in shares] == ["1", "2"]
+    assert ended.code == 0
+
+
 def test_a_worker_whose_databases_are_not_known_yet_waits_for_them(stores: Shell) -> None:
     with stores.started("worker", "stores:lost", "--database", "acme") as worker:
         ready = line_with(worker, "ready")
@@ -79,6 +99,9 @@ def test_a_worker_whose_databases_are_not_known_yet_waits_for_them(stores: Shell
         (["stores:fleet", "--most-open", "0"], "most_open=0 must be a whole number from 1 to 10,000"),
         (["stores:fleet", "--probe", "127.0.0.1:0"], "--probe does not report on a fleet yet: omit it, and run"),
         (["stores:alone", "--most-open", "3"], "--most-open is for the worker of a fleet, and stores:alone is an app"),
+        (["stores:fleet", "--share"], "fleet.worker() with share=True needs a database that keeps what concerns all"),
+        (["stores:homeless", "--share"], "'acne' is no database of the fleet. Did you mean 'acme'?"),
+        (["stores:alone", "--share"], "--share is for the worker of a fleet, and stores:alone is an app"),
         (["stores:alone", "--database", "acme"], "stores:alone is no fleet. Write stores:fleet or"),
         (["stores:app"], "stores:app leads a fleet and has no database of its own. Write stores:fleet or"),
     ],
