@@ -212,8 +212,9 @@ class Lines:
 
     @property
     def use(self) -> PoolUse:
-        """How many there are and are lent, and how callers waited."""
-        return PoolUse(len(self._all), len(self._all) - len(self._free), self._waits, self._waited)
+        """How many there are and are lent, or about to be to a caller that waits; and how callers waited."""
+        lent = len(self._all) - (0 if self._turns.locked() else len(self._free))
+        return PoolUse(len(self._all), lent, self._waits, self._waited)
 
     @asynccontextmanager
     async def line(self) -> AsyncIterator[Line]:
