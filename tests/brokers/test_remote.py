@@ -71,6 +71,21 @@ async def test_a_repeat_is_sent_and_stored_once(billing: Mainspring, url: str, p
     assert [each.message_id for each in marks] == [str(PLACED.id)]
 
 
+async def test_a_repeat_with_another_payload_is_rejected(billing: Mainspring, url: str, postgres_schema: str) -> None:
+    link = Link(Remote(url, name="shop", schema=postgres_schema))
+
+    first = await link.send([ON_THE_WIRE])
+    (second,) = await link.send([ON_THE_WIRE._replace(body=b'{"order_id": 8}')])
+    await link.close()
+    async with billing:
+        stored = await billing.messages.get(PLACED.id)
+
+    assert first == [SENT]
+    assert second == ("rejected", "its id is known there as another message")
+    assert stored is not None
+    assert stored.payload == ON_THE_WIRE.body
+
+
 async def test_without_its_tables_it_is_away_and_says_what_to_run(postgres_url: str) -> None:
     link = Link(Remote(postgres_url, schema="not_there"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
@@ -20,7 +20,9 @@ from mainspring.model.errors import (
     BadOption,
     BrokerUnavailable,
     ClaimLost,
+    NotGranted,
     SchemaMissing,
+    SchemaTooNew,
     StorageError,
     StorageUnavailable,
 )
@@ -156,18 +158,15 @@ class RemoteConnection:
             return [SendResult("later", f"no response within {within:g} s")] * len(messages)
 
     async def _stored(self, messages: Sequence[WireMessage]) -> list[SendResult]:
-        try:
-            drafts = {each.id: self._draft(each) for each in messages}
-            for part in in_parts(drafts):
-                await self._storage.inbox.receive(_GROUP, self._sender, part)
-        except StorageUnavailable as error:
-            return [SendResult("later", str(error))] * len(messages)
-        except Exception as error:  # noqa: BLE001 - of several, one at a time tells which it is
-            if len(messages) == 1:
-                # What the database says is as a rule of itself: its disk is full, or its tables are being moved.
-                return [SendResult("later" if isinstance(error, StorageError) else "rejected", described(error))]
-            return [result for each in messages for result in await self._stored([each])]
-        return [SENT] * len(messages)
+        drafts: dict[str, Draft] = {}
+        results: dict[str, SendResult] = {}
+        for each in messages:
+            try:
+                drafts[each.id] = self._draft(each)
+            except Exception as error:  # noqa: BLE001 - one that cannot be read decides about no other
+                results[each.id] = SendResult("rejected", described(error))
+        results |= await store_once(self._storage, _GROUP, self._sender, drafts)
+        return [results[each.id] for each in messages]
 
     def _draft(self, message: WireMessage) -> Draft:
         if len(message.body) > self._broker.largest:
@@ -253,6 +252,24 @@ class RemoteConnection:
                 await reader.close()
         finally:
             await self._storage.close()
+
+
+async def store_once(storage: Storage, group: str, source: str, drafts: Mapping[str, Draft]) -> dict[str, SendResult]:
+    """Store messages of other databases by their ids, each with its mark. Raises nothing that a message may cause."""
+    try:
+        receipts = [await storage.inbox.receive(group, source, part) for part in in_parts(drafts)]
+    except (StorageUnavailable, SchemaMissing, SchemaTooNew, NotGranted) as error:
+        return dict.fromkeys(drafts, SendResult("later", str(error)))
+    except Exception as error:  # noqa: BLE001 - of several, one at a time tells which it is
+        if len(drafts) == 1:
+            # What the database says is as a rule of itself: its disk is full, or its tables are being moved.
+            return dict.fromkeys(
+                drafts, SendResult("later" if isinstance(error, StorageError) else "rejected", described(error))
+            )
+        each_alone = [await store_once(storage, group, source, {id: draft}) for id, draft in drafts.items()]
+        return {id: result for found in each_alone for id, result in found.items()}
+    other = SendResult("rejected", "its id is known there as another message")
+    return dict.fromkeys(drafts, SENT) | {id: other for receipt in receipts for id in receipt.mismatched}
 
 
 class RemoteReader:
