@@ -8,6 +8,7 @@ from mutants import (
     delivery,
     first_steps,
     fleet,
+    forwards,
     health,
     limits,
     messages,
@@ -33,6 +34,7 @@ MUTANTS: list[Mutant] = [
     *roles.MUTANTS,
     *first_steps.MUTANTS,
     *fleet.MUTANTS,
+    *forwards.MUTANTS,
     *brokers.MUTANTS,
     *broker_views.MUTANTS,
 ]

@@ -272,7 +272,8 @@ class Mainspring(Renamed, AsyncOnly):
         if place.exported:
             runner.warn_unnamed(options, place.address.engine)
         using = (options, self._side.publisher, scheduled, code.bus, meters, most)
-        return runner.build_worker(storage, chosen, code.consumers, name, *using, tended=place.is_tended)
+        served = (*chosen, *place.own)
+        return runner.build_worker(storage, served, code.consumers, name, *using, tended=place.is_tended)
 
     # --- parts ---------------------------------------------------------------------------------------------
 

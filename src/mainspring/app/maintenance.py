@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from mainspring.app.admin.bulk import Progress
 from mainspring.app.admin.search import check_texts
 from mainspring.app.config import Options, read_retention
 from mainspring.app.connection import Connection
+from mainspring.app.consume.consumer import Registration
 from mainspring.app.consume.consumers import Consumers
 from mainspring.app.names import check_pattern
 from mainspring.app.page import Page, Paging, Seq
@@ -40,7 +41,9 @@ class Operations:
         options: Options,
         scheduled: Callable[[], Mapping[str, Declared]],
         elsewhere: Callable[[], Collection[str]],
+        own: Sequence[Registration] = (),
     ) -> None:
+        self._own = own
         self._scheduled = scheduled
         self._elsewhere = elsewhere
         self._connection = connection
@@ -61,7 +64,7 @@ class Operations:
         declarations += self._consumers.queues.declarations
         async with self._connection:
             storage = await self._connection.storage("app.declare()")
-            await storage.upkeep.declare(declarations)
+            await storage.upkeep.declare([*declarations, *(each.declaration(name, version) for each in self._own)])
             schedules = self._scheduled()
             # What another database declares alone is no worker's that only restarts: it is retired at once.
             standing = await storage.timetable.declare(name, version, schedules, Declarer(name, ""), self._elsewhere())

@@ -18,6 +18,9 @@ NAME_LIMIT = 200
 TABLES_LIMIT = 52
 """PostgreSQL cuts names at 63 bytes, and the channel of a schema has ``mainspring_`` before it."""
 
+FORWARDS = "mainspring.fleet"
+"""How the groups begin whose messages are for other databases of a fleet; the name of the app follows."""
+
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -62,6 +65,19 @@ def check_group(name: object) -> str:
     checked = check_name(name, "group")
     if "/" in checked:
         raise BadOption(f"group={name!r} has a '/': use '.', '-' or '_'")
+    return checked
+
+
+def forwards_of(app: str) -> str:
+    """Return the group of an app for messages for other databases; of each app another: they may share databases."""
+    return f"{FORWARDS}.{app}"[:NAME_LIMIT]
+
+
+def check_own_group(name: object) -> str:
+    """Check and return the name of a group of the application's own."""
+    checked = check_group(name)
+    if checked == FORWARDS or checked.startswith(f"{FORWARDS}."):
+        raise BadOption(f"group={name!r} begins with {FORWARDS!r}, which the library keeps for fleets: rename it")
     return checked
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from mainspring.app.transaction.enlistment import Transactions
 
 if TYPE_CHECKING:
     from mainspring.app.broker.brokers import Brokers
+    from mainspring.app.consume.consumer import Registration
     from mainspring.app.fanout.coordinator import Coordinator
     from mainspring.app.fanout.fanouts import Fanouts
     from mainspring.app.inbox import Inbox
@@ -56,7 +57,8 @@ class Place:
     ``front`` is its side of the application's own loop, ``back`` that of the loop for callers that block. A place that
     is one of many is not ``exported``: its metrics go to no meter provider, which could not tell them apart; and it is
     ``sparing``: its database has few connections. Of the places of a fleet one ``is_home``: it alone declares the
-    schedules that run once for the fleet.
+    schedules that run once for the fleet. Every worker there serves its ``own`` groups too, whichever of the code are
+    chosen.
     """
 
     def __init__(
@@ -69,12 +71,14 @@ class Place:
         exported: bool = True,
         sparing: bool = False,
         is_home: bool = True,
+        own: Sequence[Registration] = (),
     ) -> None:
         options = code.options
         self.code: Code = code
         self.address: Address = address
         self.exported: bool = exported
         self.is_home: bool = is_home
+        self.own: Sequence[Registration] = own
         self.workers: list[Worker] = []
         """The workers of this process on this database."""
         self.is_tended: bool = False
@@ -132,9 +136,8 @@ class Side:
         self.connection: Connection = connection
         where = (connection, code.envelope, code.catalogue, place.transactions, code.clock)
         self.publisher: Publisher = Publisher(*where, code.consumers, code.chain, blocking, place.backlogs)
-        self.operations: Operations = Operations(
-            connection, code.consumers, code.options, place.scheduled, place.elsewhere
-        )
+        declared = (code.consumers, code.options, place.scheduled, place.elsewhere, place.own)
+        self.operations: Operations = Operations(connection, *declared)
         watched = (place.address, place.workers, place.metrics.lease_troubles, place.custom_checks)
         self.examiner: Examiner = Examiner(connection, *watched)
         self.health: AppHealth = AppHealth(self.examiner)

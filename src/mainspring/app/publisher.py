@@ -133,7 +133,7 @@ class Publisher:
                 "app.publish_many(…) takes one iterable, of messages or (topic, payload) pairs: write "
                 "app.publish_many(('orders.placed', each) for each in …)"
             )
-        tx, made = options.get("tx"), self._drafts(messages, spread, options)
+        tx, made = options.get("tx"), self.drafts(messages, spread, options)
         if (sender := self._sender(options, "app.publish_many()", spread)) is not None:
             with self._chain.around(made, enlisted=False) as drafts:
                 return await sender.send(drafts, "app.publish_many()")
@@ -144,7 +144,7 @@ class Publisher:
                 return await (await self._connection.opening("app.publish_many()")).batcher.publish_many(drafts)
             answers: list[Receipt] = []
             for batch in (drafts[start : start + BATCH] for start in range(0, len(drafts), BATCH)):
-                answers += receipts(batch, await self._transactions.run(tx, self._publishing(batch)))
+                answers += receipts(batch, await self._transactions.run(tx, self.publishing(batch)))
             return answers
 
     async def cancel(self, which: object, key: str | None, reason: str, tx: object) -> Cancelled:
@@ -251,9 +251,10 @@ class Publisher:
             return await batcher.publish(draft, fresh=options.get("message_id") is None)
         if unique_key is not None:
             return await self._transactions.run(tx, self._publishing_unique(draft, unique_key))
-        return receipts([draft], await self._transactions.run(tx, self._publishing([draft])))[0]
+        return receipts([draft], await self._transactions.run(tx, self.publishing([draft])))[0]
 
-    def _publishing(self, drafts: Sequence[Draft]) -> Script[Published]:
+    def publishing(self, drafts: Sequence[Draft]) -> Script[Published]:
+        """Store drafts as they are, in a caller's transaction."""
         published = yield from self._transactions.operations.mailbox.publish.script(drafts)
         self._transactions.stored(drafts, published)
         return published
@@ -269,7 +270,8 @@ class Publisher:
         self._transactions.stored(bundle.members, published)
         return published
 
-    def _drafts(self, messages: Iterable[object], spread: Duration | None, options: PublishOptions) -> list[Draft]:
+    def drafts(self, messages: Iterable[object], spread: Duration | None, options: PublishOptions) -> list[Draft]:
+        """Return the drafts of a publish of many."""
         if options.get("message_id") is not None:
             raise BadOption("publish_many(…) makes the ids itself: leave message_id out, or publish one by one")
         refuse_many(_map(options))

@@ -103,7 +103,7 @@ async def _routed(target: Target, topic: str, payload: Any, options: PublishOpti
     await target.names(fleet)
     router = fleet._router  # noqa: SLF001 - fleet.publish() does not return where to
     try:
-        name = router.member("mainspring publish", None, None, topic, payload, options).name
+        name = router.target("mainspring publish", None, None, topic, payload, options).member.name
     except NotRouted as error:
         text, _, _ = str(error).partition(": pass database=")
         raise Refused(

@@ -52,6 +52,7 @@ BuiltIn = Literal[
     "subscriptions",
     "leases",
     "brokers",
+    "forwards",
 ]
 """The built-in checks, and the reading ``deliveries`` that some are made from."""
 

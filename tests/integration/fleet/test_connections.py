@@ -60,7 +60,7 @@ async def test_its_worker_declares_nothing_that_the_fleet_has_declared(servers: 
         async with asyncio.timeout(60):
             while not (groups := [each.name for each in await fleet["acme"].groups.list()]):
                 await asyncio.sleep(0.02)
-        assert groups == ["handle"]
+        assert groups == ["handle", "mainspring.fleet.shop"]
         await fleet["acme"].groups.pause("handle")
         await fleet.publish("orders.placed", {}, database="acme")
         async with await psycopg.AsyncConnection.connect(urls["acme"], autocommit=True) as connection:

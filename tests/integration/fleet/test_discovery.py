@@ -97,7 +97,7 @@ async def test_a_new_database_is_served_and_one_that_is_gone_is_drained(app: Mai
         # It comes back with nothing left to do: what was in hand when it went was settled.
         directory.urls = files("acme", "bolt")
         await fleet.refresh()
-        assert (await fleet["acme"].stats.tally()).groups[0].running == 0
+        assert [each.running for each in (await fleet["acme"].stats.tally()).groups if each.running] == []
         assert await fleet["acme"].messages.list() == []
         assert fleet["acme"] is not acme
 
@@ -181,7 +181,7 @@ async def test_a_database_that_moves_while_it_is_served_is_served_where_it_is(ap
         await until(lambda: done == ["old", "new"])
         # Nothing looks at the old one any more.
         await asyncio.sleep(2)
-        assert (await old.stats.tally()).groups[0].ready == 1
+        assert [each.ready for each in (await old.stats.tally()).groups if each.ready] == [1]
 
 
 async def test_databases_that_flap_lose_nothing(app: Mainspring, files: Make) -> None:

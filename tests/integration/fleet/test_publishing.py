@@ -178,7 +178,7 @@ async def test_a_transaction_of_another_database_than_is_named_is_rejected(serve
             with pytest.raises(BadHandle, match="route, for 'a', names 'acme', and tx= is a transaction of 'bolt'"):
                 await fleet.publish("a", {"tenant": "acme"}, tx=connection)
             with pytest.raises(BadHandle, match="database='acme' names 'acme'"):
-                await fleet.publish("a", {}, tx=connection, database="acme")
+                await fleet.cancel("a", key="7", tx=connection, database="acme")
             with pytest.raises(BadHandle, match=r"which is not in the fleet \(acme, bolt\)"):
                 await fleet.publish("a", {"tenant": "acme"}, tx=stranger)
         await connection.close()

@@ -19,7 +19,7 @@ from mainspring.app.consume.consumers import Consumers
 from mainspring.app.consume.context import Publishing
 from mainspring.app.consume.limits import read_limits
 from mainspring.app.consume.middleware import Middleware, around
-from mainspring.app.names import check_group, check_pattern
+from mainspring.app.names import check_own_group, check_pattern
 from mainspring.app.options import choice, flag, given, length, refuse_unknown, whole
 from mainspring.app.transaction.consumers import LentConnections
 from mainspring.brokers.contract import Broker, SendResult, WireMessage
@@ -241,7 +241,7 @@ def read_route(
         raise BadOption(
             f"app.route({lacking[0]!r}, …): the mapping of {type(to).__name__}(…) has no such topic: add it there"
         )
-    group = check_group(options.get("group") or default_group(to, patterns))
+    group = check_own_group(options.get("group") or default_group(to, patterns))
     name = f"the route {group}"
     function = _relayed()
     size = whole(options.get("batch", BATCH), "batch", least=1, most=_MOST_BATCH)

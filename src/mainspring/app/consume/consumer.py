@@ -77,6 +77,8 @@ class Registration:
     limits: Limits | None = None
     newer_wait: timedelta = timedelta(days=1)
     """How long a message of a newer version waits for a worker that can read it."""
+    takes_less: ClassVar[bool] = False
+    """Whether smaller batches than it can take are as good."""
     receives: ClassVar[str] = "no topic: its schedule, or .send"
     """What it receives without topics, for people."""
 

@@ -19,7 +19,7 @@ from mainspring.app.consume.middleware import CursorAdvance, Middleware, check_m
 from mainspring.app.consume.queue_registry import QueueRegistry
 from mainspring.app.message.catalogue import Catalogue
 from mainspring.app.message.envelope import OrderedGroups
-from mainspring.app.names import check_group, check_pattern, handler_name, is_reloaded
+from mainspring.app.names import check_own_group, check_pattern, handler_name, is_reloaded
 from mainspring.app.options import choice, closest, flag, given, refuse_unknown, retry_policy, whole
 from mainspring.app.transaction.sources import Source, read_source
 from mainspring.model.errors import BadOption, BadSignature, Conflict
@@ -228,7 +228,7 @@ class Consumers:
             check_place(function, name, self._needed(shape))
         shape, batches = read_batch(options, shape, name, cpu=cpu)
         threaded = shape.threaded and not cpu
-        group = check_group(options.get("group") or _default_group(function, name))
+        group = check_own_group(options.get("group") or _default_group(function, name))
         patterns = () if recurring and not topics else tuple(dict.fromkeys(self._patterns(topics, shape, name)))
         transactional = self._transactional(options, name, threaded=threaded, cpu=cpu)
         most = cores() if cpu else THREAD_CONCURRENCY if threaded else ASYNC_CONCURRENCY

@@ -13,10 +13,12 @@ from uuid import UUID
 from mainspring.app.admin.bulk import Progress
 from mainspring.app.blocking import AsyncOnly, Renamed
 from mainspring.app.fleet.databases import Chosen, Database, Databases, Discover, Urls, check_chosen, select, unknown
+from mainspring.app.fleet.destinations import Destinations
+from mainspring.app.fleet.forward import forwarding, store_for
 from mainspring.app.fleet.member import Member
 from mainspring.app.fleet.options import FleetWorkerOptions, read_worker_options
 from mainspring.app.fleet.report import FleetHealth, FleetReport, fleet_health, of_member, over
-from mainspring.app.fleet.routing import Route, Router, naming
+from mainspring.app.fleet.routing import Route, Router, Target, naming
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.message.envelope import MISSING, PublishOptions
 from mainspring.app.names import check_name
@@ -78,6 +80,8 @@ class Fleet(Renamed, AsyncOnly):
         self._home_name = None if home is None else check_name(home, "home")
         self._databases = Databases(databases)
         self._members: dict[str, Member] = {}
+        self._destinations = Destinations(lambda: self._members)
+        self._own = (forwarding(self._code.options, self._destinations),)
         self._router = Router(self._code, route, lambda: self._members)
         self._attendances: list[Attendances] = []
         self._inside = 0
@@ -141,8 +145,9 @@ class Fleet(Renamed, AsyncOnly):
         gone = [each for name, each in self._members.items() if named.get(name) != each.address]
         for member in gone:
             del self._members[member.name]
-        code, home = self._code, self._home_name
-        new = [Member(name, code, at, is_home=name == home) for name, at in named.items() if name not in self._members]
+        code, home, own = self._code, self._home_name, self._own
+        added = ((name, at) for name, at in named.items() if name not in self._members)
+        new = [Member(name, code, at, own, is_home=name == home) for name, at in added]
         # In the order in which they are named, so that listings are alike in every process.
         known = {**self._members, **{each.name: each for each in new}}
         self._members = {name: known[name] for name in named}
@@ -222,11 +227,16 @@ class Fleet(Renamed, AsyncOnly):
     ) -> Receipt:
         """Publish as ``app.publish`` does: to ``database``, or to the one that ``route`` names.
 
-        With ``tx`` the transaction decides: its database must be one of the fleet, and no other than is named.
+        With ``tx`` it is part of that transaction, which decides if no ``database`` is named. If another one is, it is
+        sent there after the commit, and delivered there exactly once by its id.
         """
-        member = self._router.member("fleet.publish()", database, options.get("tx"), message, payload, options)
+        tx = options.get("tx")
+        member, across = self._router.target("fleet.publish()", database, tx, message, payload, options)
         with naming(member):
-            return await member.app.publish(message, payload, **options)
+            if across is None:
+                return await member.app.publish(message, payload, **options)
+            draft = member.place.front.publisher.draft(message, payload, options, "fleet.publish(…)")
+            return (await store_for(across, member, [draft], options))[0]
 
     async def publish_many(
         self,
@@ -241,16 +251,20 @@ class Fleet(Renamed, AsyncOnly):
         All are routed before any is stored. Databases are stored to one after another: when one fails, the messages
         of those before it are stored.
         """
-        parts: dict[str, list[tuple[int, object]]] = {}
+        parts: dict[Target, list[tuple[int, object]]] = {}
         for place, each in enumerate(messages):
             message, payload = each if type(each) is tuple and len(each) == 2 else (each, MISSING)  # noqa: PLR2004
-            member = self._router.member("fleet.publish_many()", database, options.get("tx"), message, payload, options)
-            parts.setdefault(member.name, []).append((place, each))
+            target = self._router.target("fleet.publish_many()", database, options.get("tx"), message, payload, options)
+            parts.setdefault(target, []).append((place, each))
         receipts: dict[int, Receipt] = {}
-        for name, part in parts.items():
-            member = self._member(name)
+        for (member, across), part in parts.items():
+            chosen = [each for _, each in part]
             with naming(member):
-                stored = await member.app.publish_many([each for _, each in part], spread=spread, **options)
+                if across is None:
+                    stored = await member.app.publish_many(chosen, spread=spread, **options)
+                else:
+                    drafts = member.place.front.publisher.drafts(chosen, spread, options)
+                    stored = await store_for(across, member, drafts, options)
             receipts.update(zip((place for place, _ in part), stored, strict=True))
         return [receipts[place] for place in sorted(receipts)]
 
@@ -298,6 +312,7 @@ class Fleet(Renamed, AsyncOnly):
             await asyncio.wait(ending)
         if self._departing:
             await asyncio.wait(self._departing)
+        await self._destinations.close()
         await asyncio.gather(*(each.close() for each in self._members.values()))
 
     async def _keep_refreshing(self) -> None:

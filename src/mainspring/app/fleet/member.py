@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from mainspring.app.code import Code
 from mainspring.app.connection import Connection, Opened
+from mainspring.app.consume.consumer import Registration
 from mainspring.app.fleet.databases import Database
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.place import HERE, Place, Side
@@ -102,13 +103,15 @@ class MemberConnection(Connection):
 class Member:
     """A database of a fleet, and the app on it."""
 
-    def __init__(self, name: str, code: Code, address: Address, *, is_home: bool = False) -> None:
+    def __init__(
+        self, name: str, code: Code, address: Address, own: Sequence[Registration] = (), *, is_home: bool = False
+    ) -> None:
         self.name: str = name
         self.address: Address = address
         self.database: Database
         """As it is named now: its weight, and what the application keeps about it."""
         self.place: Place = Place(
-            code, address, connection=MemberConnection, exported=False, sparing=True, is_home=is_home
+            code, address, connection=MemberConnection, exported=False, sparing=True, is_home=is_home, own=own
         )
         self.app: Mainspring = Mainspring._at(self.place.front)  # noqa: SLF001 - a fleet makes apps as they do themselves
 

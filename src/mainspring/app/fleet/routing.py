@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from mainspring.app.code import Code
 from mainspring.app.fleet.databases import unknown
@@ -27,6 +27,13 @@ class RoutedMessage:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+class Target(NamedTuple):
+    """The member that stores a message, and the database that it is for, if that is another one."""
+
+    member: Member
+    across: str | None = None
+
+
 Route = Callable[[RoutedMessage], str | None]
 """Names the database of a message."""
 
@@ -41,23 +48,25 @@ class Router:
         self._route = route
         self._members = members
 
-    def member(
+    def target(
         self, call: str, database: object, tx: object, message: object, payload: object, options: PublishOptions
-    ) -> Member:
-        """Return the member of a publish."""
+    ) -> Target:
+        """Return where a publish is stored: ``database`` may be another one than that of ``tx``."""
         outline = None
         if self._route is not None and database is None:
             topic, value = self._code.envelope.addressed(message, payload)
             outline = RoutedMessage(topic, value, options.get("key"), options.get("headers") or {})
-        return self._chosen(call, database, tx, outline)
+        return self._chosen(call, database, tx, outline, crosses=True)
 
     def member_of_key(self, call: str, database: object, tx: object, which: object, key: str | None) -> Member:
         """Return the member of what is named by a topic, or a type, and a key."""
         topic = which if isinstance(which, str) else self._code.catalogue.topic_of(which)
         outline = None if key is None or topic is None or self._route is None else RoutedMessage(topic, None, key)
-        return self._chosen(call, database, tx, outline)
+        return self._chosen(call, database, tx, outline, crosses=False).member
 
-    def _chosen(self, call: str, database: object, tx: object, message: RoutedMessage | None) -> Member:
+    def _chosen(
+        self, call: str, database: object, tx: object, message: RoutedMessage | None, *, crosses: bool
+    ) -> Target:
         members = self._members()
         named: Member | None = None
         said = f"database={database!r}"
@@ -68,10 +77,10 @@ class Router:
         elif message is not None:
             named, said = self._routed(call, message), f"route, for {message.topic!r},"
         if tx is not None:
-            return self._enlisted(call, tx, named, said)
+            return self._enlisted(call, tx, named, said, crosses=crosses, by_name=database is not None)
         if named is None:
             raise NotRouted(f"{call}: nothing names the database: {self._advice}, or write fleet['acme']")
-        return named
+        return Target(named)
 
     @property
     def _advice(self) -> str:
@@ -79,24 +88,29 @@ class Router:
             return "pass database='acme', or give the fleet a function, Fleet(app, …, route=by_tenant)"
         return "pass database='acme', or a topic with key=, for which route is asked"
 
-    def _enlisted(self, call: str, tx: object, named: Member | None, said: str) -> Member:
+    def _enlisted(
+        self, call: str, tx: object, named: Member | None, said: str, *, crosses: bool, by_name: bool
+    ) -> Target:
         found, where = members_of(tx, self._members().values())
         if not found:
             raise elsewhere(where, self._members())
         if named is None:
             if len(found) == 1:
-                return found[0]
+                return Target(found[0])
             names = ", ".join(sorted(each.name for each in found))
             raise NotRouted(
                 f"{call}: tx= may be a transaction of {names}, its handle does not tell which: pass database="
             )
         if named not in found:
+            if crosses and by_name and len(found) == 1:
+                return Target(found[0], named.name)
             shown = repr(found[0].name) if where is None else f"{found[0].name!r} ({where.shown})"
+            across = f"Write database={named.name!r} to have it sent across after the commit, let both name one"
             raise BadHandle(
                 f"{call}: {said} names {named.name!r}, and tx= is a transaction of {shown}: a message can only be part "
-                "of a transaction of its own database. Let both name one, or leave tx= out"
+                f"of a transaction of its own database. {across if crosses else 'Let both name one'}, or leave tx= out"
             )
-        return named
+        return Target(named)
 
     def _routed(self, call: str, message: RoutedMessage) -> Member:
         assert self._route is not None, "a message is outlined for the route only"

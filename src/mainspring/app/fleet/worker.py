@@ -140,8 +140,9 @@ class Attendance:
                 storage = (await connection.held("fleet.worker()")).storage
                 if self._tended_at is None or time.monotonic() - self._tended_at >= _TEND_EVERY:
                     await self._tend(storage)
-                app = self.member.place.code.options.name
-                until = await storage.upkeep.outlook(app, self._options.served)
+                place = self.member.place
+                served = (*self._options.served, *(each.group for each in place.own))
+                until = await storage.upkeep.outlook(place.code.options.name, served)
                 is_due = until is not None and until <= timedelta() and self._turns.is_free
                 if is_due:
                     await connection.keep()  # its turn begins with this connection

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from mainspring.app.blocking import in_loop
+from mainspring.app.observe.forward_checks import of_forwards
 from mainspring.app.observe.rights import RightsCheck, lacks
 from mainspring.app.observe.schedule_checks import ScheduleChecks
 from mainspring.model.errors import (
@@ -150,6 +151,7 @@ class StorageChecks:
             _served(roster, limits),
             _claimed(roster, counts, limits),
             await _parked(ledger, tally, limits),
+            *await of_forwards(ledger, tally, limits),
         ]
 
     async def _inbox(self) -> list[Check]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from mainspring.app.config import KEPT, NAMES, Options, unnamed, write_age, write_topics
 from mainspring.app.consume.consumer import Registration
 from mainspring.app.environment import Environment
+from mainspring.app.names import forwards_of
 from mainspring.app.observe.broker_doctor import of_brokers
 from mainspring.app.observe.providers import of_provider
 from mainspring.app.observe.rights import of_rights
@@ -315,6 +316,7 @@ def _of_groups(app: Mainspring, code: Code, roster: Roster, tally: Tally, spec: 
             )
     # A queue without topics uses a group that other code declares; and so does every live process with its own.
     used = {*code.groups, *(group for each in roster.alive() for group in each.groups)}
+    used.add(forwards_of(options.name))  # it is in no code: every worker of a fleet serves it
     queues = app._code.consumers.queues  # noqa: SLF001 - same package
     left = [each for each in declared if each not in used and each not in queues and declared[each].app == options.name]
     if left:

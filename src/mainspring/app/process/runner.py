@@ -84,7 +84,7 @@ def _concurrency(given: int | None, options: Options, chosen: Sequence[Registrat
     name = "worker_concurrency" if given is None else "concurrency"
     most = options.worker_concurrency if given is None else whole(given, name, least=1, most=MOST_AT_ONCE)
     for each in chosen:
-        if most is not None and each.batching is not None and each.batching.size > most:
+        if most is not None and each.batching is not None and each.batching.size > most and not each.takes_less:
             raise BadOption(
                 f"{each.name} takes batches of {each.batching.size}, and {name}={most} is less, so that none would be "
                 f"full: write {name}={each.batching.size} or more, or batch={most} or less"

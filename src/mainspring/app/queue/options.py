@@ -9,7 +9,7 @@ from typing import Any, TypedDict, cast
 from mainspring.app.config import KEEPS, Options
 from mainspring.app.consume.backpressure import PendingLimit, WhenFull, read_pending_limit
 from mainspring.app.message.catalogue import Catalogue
-from mainspring.app.names import check_group, check_pattern
+from mainspring.app.names import check_own_group, check_pattern
 from mainspring.app.options import choice, refuse_unknown, retry_policy
 from mainspring.model.errors import BadOption, Unreadable
 from mainspring.model.message import Delivery, Keep
@@ -45,7 +45,7 @@ class QueueSettings:
         type: Any,
         given: QueueOptions,
     ) -> None:
-        self.group: str = check_group(group)
+        self.group: str = check_own_group(group)
         refuse_unknown(given, QueueOptions.__annotations__.keys(), f"app.queue({self.group!r})")
         retry, keep = given.get("retry"), given.get("keep")
         self.topics: tuple[str, ...] = tuple(dict.fromkeys(_patterns(topics, catalogue)))
