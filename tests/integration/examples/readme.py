@@ -24,8 +24,8 @@ from tests.house.tree import ROOT
 from tests.services.cluster import free_port
 from tests.services.unmeasured import unmeasured
 
-_SERVICE = re.compile(r"\b(runserver|uvicorn|mainspring_worker|mainspring worker)\b( [\w.:]+)?")
-_ASKS = re.compile(r"curl (?!.*(--data|--json|--request POST))|python -m services\.(audit|tracing)|python -c|.* list\b")
+_SERVICE = re.compile(r"\b(runserver|uvicorn|mainspring_worker|mainspring worker|python -m \w+\.worker)\b( [\w.:]+)?")
+_ASKS = re.compile(r"curl (?!.*(--data|--json|--request POST))|python -m \w+\.(audit|tracing)|python -c|.* list\b")
 _EXPORT = re.compile(r"export (\w+)=(\S+)")
 _PLUGINS = "--disable-plugin-autoload -p asyncio -p mainspring"
 """Of the plugins that are installed here, those that an example has: the others take longer than its tests."""
@@ -76,7 +76,7 @@ class Session:
         elif _ASKS.match(command):
             self._ask(command, shown)
         else:
-            ran = self._run(command)
+            ran = self.run(command)
             assert ran.returncode == 0, f"$ {command}\n{ran.stdout}"
             _compare(command, shown, ran.stdout)
 
@@ -99,11 +99,12 @@ class Session:
 
     def _ask(self, command: str, shown: list[str]) -> None:
         deadline = time.monotonic() + _PATIENCE
-        while not _answers(self._run(command).stdout, shown):
-            assert time.monotonic() < deadline, f"$ {command}\n{self._run(command).stdout}\nnever answered {shown}"
+        while not _answers(self.run(command).stdout, shown):
+            assert time.monotonic() < deadline, f"$ {command}\n{self.run(command).stdout}\nnever answered {shown}"
             time.sleep(_STEP)
 
-    def _run(self, command: str) -> "subprocess.CompletedProcess[str]":
+    def run(self, command: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command to its end."""
         return subprocess.run(
             command,
             shell=True,

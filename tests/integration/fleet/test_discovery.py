@@ -184,6 +184,18 @@ async def test_a_database_that_moves_while_it_is_served_is_served_where_it_is(ap
         assert [each.ready for each in (await old.stats.tally()).groups if each.ready] == [1]
 
 
+def test_a_fleet_that_was_closed_opens_again_on_another_loop(app: Mainspring, files: Make) -> None:
+    fleet = Fleet(app, files("acme"))
+
+    async def publish(count: int) -> None:
+        async with fleet:
+            for _ in range(count):
+                await fleet.publish("a", {}, database="acme")
+
+    for count in (1, 0, 1):
+        asyncio.run(publish(count))
+
+
 async def test_databases_that_flap_lose_nothing(app: Mainspring, files: Make) -> None:
     done: list[int] = []
 

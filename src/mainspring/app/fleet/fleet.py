@@ -310,6 +310,7 @@ class Fleet(Renamed, AsyncOnly):
             task.cancel()
         if ending := [*self._services, *([] if self._trimming is None else [self._trimming])]:
             await asyncio.wait(ending)
+        self._services, self._trimming = [], None  # it may be opened again, on another loop
         if self._departing:
             await asyncio.wait(self._departing)
         await self._destinations.close()
