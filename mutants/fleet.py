@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 HANDLERS = "tests/integration/fleet/test_handlers.py"
 DISCOVERY = "tests/integration/fleet/test_discovery.py"
 PUBLISHING = "tests/integration/fleet/test_publishing.py"
+THOUSAND = "tests/integration/fleet/test_thousand.py"
 WORKER = "tests/integration/fleet/test_worker.py"
 CONNECTIONS = "tests/integration/fleet/test_connections.py"
 SHARES = "tests/integration/fleet/test_shares.py"
@@ -80,6 +81,27 @@ MUTANTS: list[Mutant] = [
         was="    return is_held or ",
         becomes="    return ",
         caught_by=PUBLISHING,
+    ),
+    Mutant(
+        "a database is closed between its opening and the call that it was opened for",
+        file="app/fleet/member.py",
+        was=" and not self.connection.awaited and ",
+        becomes=" and ",
+        caught_by=PUBLISHING,
+    ),
+    Mutant(
+        "any number of databases is looked at at a time",
+        file="app/fleet/worker.py",
+        was="        self._looks = asyncio.Semaphore(_LOOKS)",
+        becomes="        self._looks = asyncio.Semaphore(10_000)",
+        caught_by=THOUSAND,
+    ),
+    Mutant(
+        "a database is declared at every look",
+        file="app/fleet/worker.py",
+        was="                if self._tended_at is None or time.monotonic()",
+        becomes="                if True or time.monotonic()",
+        caught_by=THOUSAND,
     ),
     Mutant(
         "a claim that has lapsed is nothing to do",

@@ -17,7 +17,7 @@ async def urls() -> dict[str, str]:
     """Return the URL of each customer's database. The fleet asks again and again."""
     async with engine.connect() as connection:
         rows = await connection.execute(select(customers.c.name, customers.c.url).order_by(customers.c.name))
-        return dict(rows.tuples().all())
+        return {row.name: row.url for row in rows}
 
 
 async def add(name: str, url: str) -> None:

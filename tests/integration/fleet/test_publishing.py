@@ -234,3 +234,20 @@ def test_databases_that_cannot_be_used_are_rejected_where_they_are_written(datab
 
     assert text in str(raised.value)
     assert "secret" not in str(raised.value)
+
+
+async def test_a_database_is_not_closed_between_its_opening_and_the_call_it_was_opened_for(files: Make) -> None:
+    async with made(files("acme")) as fleet:
+        member = fleet._members["acme"]
+
+        async def close_it() -> None:
+            while True:
+                await member.hang_up()  # as the end of a look does, and the end of a turn
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(close_it())
+        for _ in range(20):
+            await fleet.publish("a", {}, database="acme")
+        task.cancel()
+
+        assert (await topics(fleet))["acme"] == ["a"] * 20

@@ -27,6 +27,8 @@ class MemberConnection(Connection):
     """Whether it may open by itself."""
     used_at: float = 0.0
     """When it was last used, by the monotonic clock of the process."""
+    awaited: int = 0
+    """How many calls are about to use it."""
     on_open: Callable[[], None] | None = None
     """Called when it has opened by itself."""
     _is_kept: bool = False
@@ -35,6 +37,7 @@ class MemberConnection(Connection):
     async def opening(self, call: str) -> Opened:
         """Return the open database; opens it if needed. Raises NotOpen while the fleet is closed."""
         while True:
+            self.awaited += 1
             try:
                 return await self._kept(call)
             except asyncio.CancelledError:
@@ -42,6 +45,8 @@ class MemberConnection(Connection):
                 if task is None or task.cancelling():
                     raise
                 # Not the caller's: the database was closed while it opened. Another turn opens it, or raises NotOpen.
+            finally:
+                self.awaited -= 1
 
     async def _kept(self, call: str) -> Opened:
         self.used_at = time.monotonic()
@@ -146,7 +151,7 @@ class Member:
 
     async def hang_up(self) -> None:
         """Close what was opened by itself, unless it is in use right now."""
-        if self.connection.is_kept and not _in_use(self.place.front):
+        if self.connection.is_kept and not self.connection.awaited and not _in_use(self.place.front):
             await self.connection.let_go()
 
     async def close(self) -> None:
