@@ -8,6 +8,7 @@ HANDLERS = "tests/integration/fleet/test_handlers.py"
 DISCOVERY = "tests/integration/fleet/test_discovery.py"
 PUBLISHING = "tests/integration/fleet/test_publishing.py"
 THOUSAND = "tests/integration/fleet/test_thousand.py"
+FLAPS = "tests/faults/test_fleet.py::test_databases_that_are_named_badly_lose_nothing_and_work_in_hand_is_finished"
 WORKER = "tests/integration/fleet/test_worker.py"
 CONNECTIONS = "tests/integration/fleet/test_connections.py"
 SHARES = "tests/integration/fleet/test_shares.py"
@@ -102,6 +103,20 @@ MUTANTS: list[Mutant] = [
         was="                if self._tended_at is None or time.monotonic()",
         becomes="                if True or time.monotonic()",
         caught_by=THOUSAND,
+    ),
+    Mutant(
+        "what is in hand is cancelled where a database is gone",
+        file="app/fleet/worker.py",
+        was="        self._woken.set()\n        await asyncio.wait([self.task])",
+        becomes="        self.task.cancel()\n        await asyncio.wait([self.task])",
+        caught_by=FLAPS,
+    ),
+    Mutant(
+        "a database that is gone is closed while it is drained",
+        file="app/fleet/fleet.py",
+        was="        await asyncio.gather(*(each.let_go(member) for each in self._attendances))\n",
+        becomes="",
+        caught_by=FLAPS,
     ),
     Mutant(
         "a claim that has lapsed is nothing to do",

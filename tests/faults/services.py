@@ -242,8 +242,8 @@ async def seen(reads: Broker, least: int, patience: float = 10.0) -> Counter[int
 def execute(url: str, statement: str) -> None:
     """Execute a statement as another program would."""
     if url.startswith("sqlite"):
-        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
-            connection.execute(statement)
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file, file:
+            file.execute(statement)
     else:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(statement)
