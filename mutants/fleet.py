@@ -112,13 +112,6 @@ MUTANTS: list[Mutant] = [
         caught_by=FLAPS,
     ),
     Mutant(
-        "a database that is gone is closed while it is drained",
-        file="app/fleet/fleet.py",
-        was="        await asyncio.gather(*(each.let_go(member) for each in self._attendances))\n",
-        becomes="",
-        caught_by=FLAPS,
-    ),
-    Mutant(
         "a claim that has lapsed is nothing to do",
         file="storage/postgres/sql/workers.sql#outlook",
         was="AND d.held_by IS NOT NULL",

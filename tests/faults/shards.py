@@ -57,7 +57,7 @@ class ShardPlan:
 
 def build(plan: ShardPlan) -> Fleet:
     """The fleet under test, as a user would write it."""
-    options: dict[str, Any] = {"claim_time": f"{plan.claim_time}s", "grace": "5s", "pool_size": 2, "handler_pool": 2}
+    options: dict[str, Any] = {"claim_time": f"{plan.claim_time}s", "grace": "100ms", "pool_size": 2, "handler_pool": 2}
     app = Mainspring("fleet://", name="faults", **options)
     effects = Effects(Path(plan.folder) / "effects")
 
