@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m benchmarks [--only drain,load,idle,backlog,dashboard] [--messages N] [--rows N]``."""
+"""Run the benchmarks: ``python -m benchmarks [--only drain,load,idle,backlog,dashboard] [--messages N] …``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import asyncpg
 import uvloop
 
-from benchmarks import backlog, bell, brokers, dashboard, dispatch, drain, handles, lateness, raw_loop
+from benchmarks import backlog, bell, brokers, dashboard, dispatch, drain, fleet, handles, lateness, raw_loop
 from benchmarks import options as consumer_options
 from benchmarks.broker_clients import IN_PROCESS, clients
 from benchmarks.kafka_cluster import kafka
@@ -186,6 +186,49 @@ async def beside_clients(url: str, options: argparse.Namespace) -> None:
             )
 
 
+async def many_databases(url: str, options: argparse.Namespace) -> None:
+    """Measure one worker over many databases: it drains them, finds nothing there, and beside a full one."""
+    total, most = options.messages * 4, max(options.databases // 10, 2)
+    rates: dict[tuple[int, int], list[float]] = {}
+    for number in range(options.rounds):
+        for count, messages in [(1, total), (most // 10, total), (most, total), (most, 400 * most)]:
+            if count:
+                rates.setdefault((count, messages // count), []).append(await fleet.drain(url, count, messages))
+        shown = (f"{count} × {each:,} {found[-1]:,.0f} msg/s" for (count, each), found in rates.items())
+        print(f"  round {number + 1}: {', '.join(shown)}")
+    one = rates.pop((1, total))
+    print(f"  drain, 1 database of {total:,}: {statistics.median(one):,.0f} msg/s (median), all acknowledged")
+    for (count, each), found in rates.items():
+        share = statistics.median(map(truediv, found, one))
+        wanted = f" (≥ {fleet.WANTED}: {verdict(share >= fleet.WANTED)})" if count * each == total else ""
+        print(
+            f"  drain, {count} databases of {each:,}: {statistics.median(found):,.0f} msg/s, {share:.2f} of one{wanted}"
+        )
+    seconds = min(60.0, options.pickups * 0.3)
+    _print_idle("SQLite", await fleet.idle_files(options.databases, seconds))
+    _print_idle("PostgreSQL", await fleet.idle_databases(url, options.databases, seconds))
+    alone, beside = await fleet.fairness(url, most, options.pickups, options.rounds)
+    median, late = quantiles([wait * 1_000 for each in alone for wait in each])
+    print(f"  {most - 1} light databases alone, pick-up p50 / p99 {median:,.0f} / {late:,.0f} ms")
+    besides, later = quantiles([wait * 1_000 for each in beside for wait in each])
+    kept = verdict(later <= 2 * late)
+    print(f"  beside one that is full       p50 / p99 {besides:,.0f} / {later:,.0f} ms (p99 ≤ 2 × alone: {kept})")
+
+
+def _print_idle(database: str, found: fleet.Idle) -> None:
+    each = found.megabytes * 1_024 / found.databases
+    queries = "" if found.queries is None else f", {found.queries:.0f} round trips"
+    server = "" if found.server is None else f"; the server {found.server:.2f}"
+    kept = verdict(
+        found.connections <= fleet.MOST_OPEN and each <= fleet.MOST_KILOBYTES and found.cpu <= fleet.MOST_CPU
+    )
+    print(
+        f"  {found.databases:,} idle, {database:<10} {found.looks:.0f} looks{queries} a second, "
+        f"at most {found.connections} connections (≤ {fleet.MOST_OPEN}), {each:.0f} KB each (≤ {fleet.MOST_KILOBYTES}), "
+        f"{found.cpu:.2f} of a core (≤ {fleet.MOST_CPU}): {kept}{server}"
+    )
+
+
 def _share(ours: Sequence[brokers.Cost], theirs: Sequence[brokers.Cost]) -> float:
     return statistics.median(a.rate / b.rate for a, b in zip(ours, theirs, strict=True))
 
@@ -218,6 +261,7 @@ SECTIONS: dict[str, tuple[str, Section]] = {
         "Publish in the caller's transaction, beside its raw statements and a minimal outbox by hand",
         joined,
     ),
+    "fleet": ("Many databases, one worker", many_databases),
     "brokers": ("Routes and intakes, beside each broker's own client alone, and with tables by hand", beside_clients),
 }
 
@@ -244,6 +288,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--pickups", type=int, default=200)
     parser.add_argument("--claims", type=int, default=500)
     parser.add_argument("--pairs", type=int, default=1_000)
+    parser.add_argument("--databases", type=int, default=1_000)
     parser.add_argument("--rows", type=int, default=1_000_000)
     options = parser.parse_args()
     unknown = set(options.only) - set(SECTIONS)
