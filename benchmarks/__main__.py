@@ -224,7 +224,7 @@ def _print_idle(database: str, found: fleet.Idle) -> None:
     )
     print(
         f"  {found.databases:,} idle, {database:<10} {found.looks:.0f} looks{queries} a second, "
-        f"at most {found.connections} connections (≤ {fleet.MOST_OPEN}), {each:.0f} KB each (≤ {fleet.MOST_KILOBYTES}), "
+        f"at most {found.connections} connections (≤ {fleet.MOST_OPEN}), {each:.0f} KB (≤ {fleet.MOST_KILOBYTES}), "
         f"{found.cpu:.2f} of a core (≤ {fleet.MOST_CPU}): {kept}{server}"
     )
 
