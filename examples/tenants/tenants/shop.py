@@ -1,4 +1,4 @@
-"""The shop: one app, one consumer, on the database of every customer."""
+"""The shop: one app, one consumer, on the database of every customer: `mainspring worker tenants.shop:fleet`."""
 
 from dataclasses import dataclass
 

@@ -24,7 +24,7 @@ from tests.house.tree import ROOT
 from tests.services.cluster import free_port
 from tests.services.unmeasured import unmeasured
 
-_SERVICE = re.compile(r"\b(runserver|uvicorn|mainspring_worker|mainspring worker|python -m \w+\.worker)\b( [\w.:]+)?")
+_SERVICE = re.compile(r"\b(runserver|uvicorn|mainspring_worker|mainspring worker)\b( [\w.:]+)?")
 _ASKS = re.compile(r"curl (?!.*(--data|--json|--request POST))|python -m \w+\.(audit|tracing)|python -c|.* list\b")
 _EXPORT = re.compile(r"export (\w+)=(\S+)")
 _PLUGINS = "--disable-plugin-autoload -p asyncio -p mainspring"

@@ -12,7 +12,7 @@ from psycopg import sql
 from tests.faults.report import Report
 from tests.integration.examples.readme import Session, copied
 
-WORKER = "python -m tenants.worker"
+WORKER = "mainspring worker tenants.shop:fleet"
 BURST = "orders?[1-50]"
 AWAY, BACK = "mv customers/{} away", "mv away customers/{}"
 AUDITED = re.compile(r"(\d+) orders \(acme 52, bolt 51, cask (\d+), dent 50\), (\d+) receipts: 0 lost, .*")
@@ -72,6 +72,7 @@ def follow(session: Session, away: str = AWAY, back: str = BACK) -> str:
     return f"kills={kills} away=2 rejected={50 - of_cask} {said.strip()}"
 
 
+@pytest.mark.timeout(300)
 def test_every_order_has_one_receipt_in_its_own_database_while_the_worker_dies_and_one_is_away(
     tmp_path: Path, report: Report
 ) -> None:
@@ -79,6 +80,7 @@ def test_every_order_has_one_receipt_in_its_own_database_while_the_worker_dies_a
         report("example of tenants, SQLite", follow(session))
 
 
+@pytest.mark.timeout(300)
 def test_the_same_on_databases_of_postgresql(tmp_path: Path, postgres_url: str, own: str, report: Report) -> None:
     server = postgres_url.rpartition("/")[0]
     away, back = "python access.py {} false", "python access.py {} true"
