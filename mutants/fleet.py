@@ -92,7 +92,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "any number of databases is looked at at a time",
-        file="app/fleet/worker.py",
+        file="app/fleet/turns.py",
         was="        self._looks = asyncio.Semaphore(_LOOKS)",
         becomes="        self._looks = asyncio.Semaphore(10_000)",
         caught_by=THOUSAND,
