@@ -107,9 +107,16 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "what is in hand is cancelled where a database is gone",
         file="app/fleet/worker.py",
-        was="        self._woken.set()\n        await asyncio.wait([self.task])",
-        becomes="        self.task.cancel()\n        await asyncio.wait([self.task])",
+        was="        self._woken.set()\n        if self._running is not None:",
+        becomes="        self.task.cancel()\n        if self._running is not None:",
         caught_by=FLAPS,
+    ),
+    Mutant(
+        "a database that cannot be used keeps its turn for a minute",
+        file="app/fleet/worker.py",
+        was="                        turn.end()  # its end",
+        becomes="                        await asyncio.sleep(60)  # its end",
+        caught_by="tests/faults/test_fleet.py::test_a_server_with_five_of_twenty_databases_dies_and_the_others_go_on",
     ),
     Mutant(
         "a claim that has lapsed is nothing to do",

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID, uuid4
@@ -279,16 +280,12 @@ class Run:
         lost = certain - set(effects)
         return Found(len(certain), len(unknown), effects.total(), lost, doubled, astray, self.revived)
 
-    def late(self, shards: Iterable[str], since: float, until: float, within: float) -> tuple[int, int, float]:
-        """Of what was stored there in this time: how many, how many were not handled in time, and the slowest."""
+    def took(self, shards: Iterable[str], since: float, until: float) -> list[float]:
+        """Of what was stored there in this time: the seconds until it was handled, infinite if it is not."""
         chosen = set(shards)
         ended = {each.id: each.ended for each in self.executions() if each.outcome == "ok" and each.ended is not None}
-        took = [
-            ended.get(id, float("inf")) - at
-            for id, (shard, at) in self.stored.items()
-            if shard in chosen and since <= at < until
-        ]
-        return len(took), sum(each > within for each in took), max(took, default=0.0)
+        found = [(id, at) for id, (shard, at) in self.stored.items() if shard in chosen and since <= at < until]
+        return [ended.get(id, inf) - at for id, at in found]
 
 
 def rows(url: str, query: str) -> list[Any]:
