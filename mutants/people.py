@@ -62,7 +62,7 @@ DASHBOARD: list[Mutant] = [
     ),
     Mutant(
         "a dashboard without authentication is served",
-        file="dashboard/dashboard.py",
+        file="dashboard/options.py",
         was="if authenticate is None and not known:",
         becomes="if authenticate is None and tokens is None and not known and not hosts:",
         caught_by="tests/dashboard/test_open.py",

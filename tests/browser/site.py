@@ -12,9 +12,9 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.types import ASGIApp
 
-from mainspring import Context, Done, Mainspring, Slice, every, intervals
+from mainspring import Context, Done, Fleet, Mainspring, Slice, every, intervals
 from mainspring.brokers.memory import MemoryBroker, MemoryQueues
-from mainspring.dashboard import Dashboard
+from mainspring.dashboard import Dashboard, FleetDashboard
 from mainspring.dashboard.server import Server, address_of, bound
 from mainspring.model.errors import BadOption
 
@@ -77,10 +77,20 @@ class Site:
 
     _port: ClassVar[int] = 0
 
-    def __init__(self, app: Mainspring, *, prefix: str = "", worker: bool = True, **options: Any) -> None:
+    def __init__(
+        self,
+        app: Mainspring | None = None,
+        *,
+        fleet: Fleet | None = None,
+        prefix: str = "",
+        worker: bool = True,
+        **options: Any,
+    ) -> None:
         options.setdefault("tokens", {"operator": OPERATOR, "viewer": VIEWER})
-        self.app = app
-        self._dashboard = Dashboard(app, **options)
+        if app is not None:
+            self.app = app
+        self._shown: Mainspring | Fleet = app or fleet  # type: ignore[assignment]
+        self._dashboard = Dashboard(app, **options) if fleet is None else FleetDashboard(fleet, **options)
         self._served: ASGIApp = Starlette(routes=[Mount(prefix, self._dashboard)]) if prefix else self._dashboard
         self._worker = worker
         self._ready = threading.Event()
@@ -134,7 +144,7 @@ class Site:
         listening = self._listening()
         self._at = address_of(listening)
         server = Server(self._served, lifespan=False, closing=self._dashboard.end_streams)
-        async with self.app.worker() if self._worker else self.app:
+        async with self._shown.worker() if self._worker else self._shown:
             async with server.beside(listening):
                 while not server.started:
                     await asyncio.sleep(0.01)

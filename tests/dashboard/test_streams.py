@@ -17,7 +17,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.routing import Mount
 
-from mainspring.dashboard import Dashboard, Identity, dashboard, streams
+from mainspring.dashboard import Dashboard, Identity, site, streams
 from mainspring.dashboard.security.identity import LASTS
 from tests.dashboard.scene import OPERATOR, VIEWER, Scene, opened, until
 from tests.dashboard.served import served
@@ -141,7 +141,7 @@ async def test_a_stream_is_refused_like_any_other_request(scene: Scene) -> None:
 
 
 async def test_a_stream_ends_when_its_reader_is_no_longer_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dashboard, "ALLOWED", 0.0)
+    monkeypatch.setattr(site, "ALLOWED", 0.0)
     known = True
 
     async def authenticate(_request: Any) -> Identity | None:

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mainspring.dashboard import Identity, dashboard, streams
+from mainspring.dashboard import Identity, site, streams
 from tests.dashboard.scene import OPERATOR, VIEWER, Scene, opened, until
 from tests.dashboard.served import served
 
@@ -171,7 +171,7 @@ async def test_who_may_not_ask_for_one_alone_may_not_watch_it(scene: Scene) -> N
 
 
 async def test_it_ends_when_its_reader_is_no_longer_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dashboard, "ALLOWED", 0.0)
+    monkeypatch.setattr(site, "ALLOWED", 0.0)
     known = True
 
     async def authenticate(_request: Any) -> Identity | None:

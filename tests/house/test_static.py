@@ -58,7 +58,7 @@ def test_every_exported_name_says_what_it_is() -> None:
 
 def test_every_file_is_used() -> None:
     page = PAGE.read_text()
-    reached = {STATIC / each for each in re.findall(r'\{\{root\}\}/static/\{\{build\}\}/([^"]+)"', page)}
+    reached = {STATIC / each for each in re.findall(r'\{\{home\}\}/static/\{\{build\}\}/([^"]+)"', page)}
     waiting = [path for path in reached if path.suffix == ".js"]
     while waiting:
         path = waiting.pop()

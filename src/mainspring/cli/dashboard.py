@@ -15,6 +15,10 @@ from mainspring.cli.target import UNNAMED, Spec, Target
 from mainspring.model.errors import BadOption
 
 if TYPE_CHECKING:
+    from mainspring.app.fleet.fleet import Fleet
+    from mainspring.app.mainspring import Mainspring
+    from mainspring.dashboard.application import Application
+    from mainspring.dashboard.options import DashboardOptions
     from mainspring.dashboard.security.identity import Role
 
 PORT = 8321
@@ -52,7 +56,6 @@ def dashboard(
     trust_proxy
         Trust X-Forwarded-Host, -Proto, -For and -Prefix: only behind a proxy that sets them.
     """
-    from mainspring.dashboard import Dashboard
     from mainspring.dashboard.security.headers import is_loopback
     from mainspring.dashboard.security.identity import MAKING, environment_tokens
     from mainspring.dashboard.server import Server, address_of, bound
@@ -81,17 +84,26 @@ def dashboard(
             f"({MAKING})"
         )
     log_to_stderr("warning")
-    served = Dashboard(
-        found,
-        tokens=tokens,
-        hosts=allow_host if here or allow_host else None,
-        root_path=root_path,
-        trust_proxy=trust_proxy,
-        database_only=target.spec is None,
-    )
+    options: DashboardOptions = {
+        "tokens": tokens,
+        "hosts": allow_host if here or allow_host else None,
+        "root_path": root_path,
+        "trust_proxy": trust_proxy,
+    }
+    served = dashboard_of(found, options, database_only=target.spec is None)
     server = Server(served, lifespan=True, closing=served.end_streams)
     server.started_up = lambda: say(text)
     asyncio.run(server.serve([listening]))
+
+
+def dashboard_of(shown: Mainspring | Fleet, options: DashboardOptions, *, database_only: bool) -> Application:
+    """Return the dashboard of an app or of a fleet."""
+    from mainspring.app.fleet.fleet import Fleet
+    from mainspring.dashboard import Dashboard, FleetDashboard
+
+    if isinstance(shown, Fleet):
+        return FleetDashboard(shown, **options)
+    return Dashboard(shown, database_only=database_only, **options)
 
 
 def usual_socket(host: str) -> socket.socket:

@@ -17,8 +17,9 @@ except ImportError as _error:
     raise MissingExtra("starlette", "web", "the dashboard") from _error
 
 from mainspring.dashboard.dashboard import Dashboard
+from mainspring.dashboard.fleet import FleetDashboard
 from mainspring.dashboard.probes import Probes
 from mainspring.dashboard.security.identity import Identity, Role
 from mainspring.dashboard.security.redaction import REDACTED
 
-__all__ = ["REDACTED", "Dashboard", "Identity", "Probes", "Role"]
+__all__ = ["REDACTED", "Dashboard", "FleetDashboard", "Identity", "Probes", "Role"]

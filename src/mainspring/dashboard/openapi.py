@@ -29,9 +29,10 @@ _PROBLEMS = {
 }
 
 
-def document(table: Iterable[Route], version: str, root: str = "") -> dict[str, Any]:
-    """Return the document for routes below ``root``."""
+def document(table: Iterable[Route], version: str, root: str = "", home: str | None = None) -> dict[str, Any]:
+    """Return the document for routes below ``root``, where a login belongs to ``home`` [the same]."""
     routes = list(table)
+    home = root if home is None else home
     answered = {route.returns: route.only_streams for route in routes if route.returns is not None} | {Refusal: False}
     whole = _schemas(kind for kind, streamed in answered.items() if not streamed)
     parts = _schemas([route.takes for route in routes] + [kind for kind, streamed in answered.items() if streamed])
@@ -51,7 +52,11 @@ def document(table: Iterable[Route], version: str, root: str = "") -> dict[str, 
             "schemas": {name: schema for name, schema in schemas.items() if name not in in_parameters},
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
-                "session": {"type": "apiKey", "in": "cookie", "name": f"__Host-{cookie_name(root)}"},
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": f"__Host-{cookie_name(home)}",
+                },
             },
         },
     }

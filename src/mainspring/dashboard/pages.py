@@ -30,7 +30,9 @@ _BUILD = re.compile(r"[0-9a-f]{16}")
 _KEPT = "max-age=31536000, immutable"
 _REVALIDATED = "no-cache"
 PLACE = b"{{root}}"
-"""The placeholder in the page for the path of the mount."""
+"""The placeholder in the page for the path of its screens."""
+HOME_PLACE = b"{{home}}"
+"""The placeholder for the path of the whole dashboard, which differs on the pages of a fleet's database."""
 BUILD = b"{{build}}"
 """The placeholder in the URLs of its files for the name of the build."""
 _ROOT = re.compile(r"(/[A-Za-z0-9._~%!$&'()*+,;=:@-]+)*")
@@ -118,12 +120,13 @@ def _files(place: Traversable, within: str) -> Iterator[tuple[str, bytes]]:
             yield f"{within}{each.name}", each.read_bytes()
 
 
-def page_response(request: Request, root: str) -> Response:
-    """Return the HTML page, the same for every path."""
+def page_response(request: Request, root: str, home: str) -> Response:
+    """Return the HTML page, the same for every path below ``root``; its files are below ``home``."""
     body = asset("index.html")
     if body is None:
         raise Problem(404, "not_found", "the dashboard's pages are not installed")
-    placed = body.replace(BUILD, build().encode()).replace(PLACE, escape(root).encode())
+    placed = body.replace(BUILD, build().encode())
+    placed = placed.replace(PLACE, escape(root).encode()).replace(HOME_PLACE, escape(home).encode())
     return tagged(request, placed, "text/html; charset=utf-8")
 
 

@@ -11,10 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from mainspring.app.fleet.fleet import Fleet
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.observe.metrics import CONTENT_TYPE
 from mainspring.dashboard.pages import path_of
-from mainspring.dashboard.readings import Readings
+from mainspring.dashboard.readings import Probed, readings_of
 from mainspring.dashboard.responses import JSON, Problem, encode, plain, problem_of
 from mainspring.dashboard.security.headers import guarded
 from mainspring.model.errors import MissingExtra
@@ -33,7 +34,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     data: dict[str, object] = {}
 
 
-async def live_response(readings: Readings, *, detailed: bool = False) -> Response:
+async def live_response(readings: Probed, *, detailed: bool = False) -> Response:
     """Report that the process is up, and the checks tagged ``live``. It does not query the database."""
     health = await _found(readings.live)
     if not health.checks:
@@ -41,13 +42,13 @@ async def live_response(readings: Readings, *, detailed: bool = False) -> Respon
     return _response(health, "alive" if health.ok else health.status, detailed=detailed)
 
 
-async def ready_response(readings: Readings, *, detailed: bool) -> Response:
+async def ready_response(readings: Probed, *, detailed: bool) -> Response:
     """Report readiness within ten seconds, the checks tagged ``ready``: 200 if healthy or degraded, else 503."""
     health = await _found(readings.ready_now if detailed else readings.ready)
     return _response(health, health.status, detailed=detailed)
 
 
-async def health_response(readings: Readings, *, detailed: bool) -> Response:
+async def health_response(readings: Probed, *, detailed: bool) -> Response:
     """Report every check within ten seconds: 200 if healthy or degraded, else 503."""
     health = await _found(readings.now if detailed else readings.lately)
     return _response(health, health.status, detailed=detailed)
@@ -82,8 +83,8 @@ def _milliseconds(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds * 1000, 1)
 
 
-async def metrics_response(app: Mainspring) -> Response:
-    """Return the metrics of this process, and those of the database if this process is to report them."""
+async def metrics_response(app: Mainspring | Fleet) -> Response:
+    """Return the metrics of this process, and those of the databases if this process is to report them."""
     try:
         text = await app.metrics()
     except MissingExtra as error:
@@ -97,13 +98,13 @@ class Probes:
     It has no login: it exposes names and states, never payloads. Serve it on an internal network only.
     """
 
-    def __init__(self, app: Mainspring, *, limits: HealthLimits | None = None, details: bool = False) -> None:
-        """Create it; ``limits`` are the thresholds of health [those of ``app.health``].
+    def __init__(self, app: Mainspring | Fleet, *, limits: HealthLimits | None = None, details: bool = False) -> None:
+        """Create it for an app or a fleet; ``limits`` are the thresholds of health [those of ``app.health``].
 
         With ``details`` each check has its reason and its data, with names of groups, schedules and the database.
         """
         self._app = app
-        self._readings = Readings(app, limits)
+        self._readings = readings_of(app, limits)
         self._details = details
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

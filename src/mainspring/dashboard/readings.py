@@ -6,8 +6,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from mainspring.app.fleet.fleet import Fleet
+from mainspring.app.fleet.health import FleetExaminer
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.observe.custom_checks import LIVE, READY
 from mainspring.app.schedule.view import ScheduleView
@@ -60,18 +62,35 @@ def _noticed(reading: asyncio.Task[Any]) -> None:
         reading.exception()
 
 
+class Probed(Protocol):
+    """The health of an app or of a fleet, as probes report it."""
+
+    ready_now: Callable[[], Awaitable[Health]]
+    ready: Callable[[], Awaitable[Health]]
+    live: Callable[[], Awaitable[Health]]
+    now: Callable[[], Awaitable[Health]]
+    lately: Callable[[], Awaitable[Health]]
+
+
 class Readings:
     """The shared readings. Health is cached for seconds for screens, and briefly for anonymous callers."""
 
-    def __init__(self, app: Mainspring, limits: HealthLimits | None = None) -> None:
-        def read() -> Awaitable[Health]:
-            return app.health(limits)
+    def __init__(
+        self,
+        app: Mainspring,
+        limits: HealthLimits | None = None,
+        seen: Callable[[Health], Health] = lambda found: found,
+    ) -> None:
+        """Create them; ``seen`` returns the health to show, of what is found."""
 
-        def ready() -> Awaitable[Health]:
-            return app.health(limits, tags=[READY])
+        async def read() -> Health:
+            return seen(await app.health(limits))
 
-        def live() -> Awaitable[Health]:
-            return app.health(limits, tags=[LIVE])
+        async def ready() -> Health:
+            return seen(await app.health(limits, tags=[READY]))
+
+        async def live() -> Health:
+            return seen(await app.health(limits, tags=[LIVE]))
 
         def brokers() -> Awaitable[Sequence[BrokerCheck]]:
             return app.brokers.check()
@@ -96,6 +115,23 @@ class Readings:
         if len(self._measures) > _KEPT:
             del self._measures[next(iter(self._measures))]
         return found.get()
+
+
+class FleetReadings:
+    """The shared readings of a fleet's health: no probe opens a database, the survey reads them in turns."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        examiner = FleetExaminer(fleet)
+        self.ready_now: Callable[[], Awaitable[Health]] = examiner.ready
+        self.ready: Callable[[], Awaitable[Health]] = Cached(examiner.ready, 1.0).get
+        self.live: Callable[[], Awaitable[Health]] = Cached(examiner.live, 1.0).get
+        self.now: Callable[[], Awaitable[Health]] = examiner.all
+        self.lately: Callable[[], Awaitable[Health]] = Cached(examiner.all, 1.0).get
+
+
+def readings_of(shown: Mainspring | Fleet, limits: HealthLimits | None) -> Probed:
+    """Return the readings of an app or a fleet."""
+    return FleetReadings(shown) if isinstance(shown, Fleet) else Readings(shown, limits)
 
 
 async def _coming(app: Mainspring) -> list[ScheduleView]:

@@ -18,7 +18,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect, Request
 
 from mainspring.app.mainspring import Mainspring
-from mainspring.dashboard.readings import Readings
+from mainspring.dashboard.readings import FleetReadings, Readings
 from mainspring.dashboard.responses import Problem
 from mainspring.dashboard.security.access_log import AccessLog
 from mainspring.dashboard.security.gate import Gate
@@ -26,7 +26,10 @@ from mainspring.dashboard.security.identity import Access, Role
 from mainspring.dashboard.security.redaction import Redaction
 
 if TYPE_CHECKING:
+    from mainspring.app.fleet.fleet import Fleet
     from mainspring.dashboard.api.bulk import Bulks
+    from mainspring.dashboard.lifecycle import AppLifecycle
+    from mainspring.dashboard.streams import Live
 
 Method = Literal["GET", "POST"]
 SMALL, LARGE = 64 * 1024, 1024 * 1024
@@ -79,10 +82,25 @@ class Services:
     gate: Gate
     redaction: Redaction
     bulks: Bulks
-    readings: Readings
+    readings: Readings | FleetReadings
     access_log: AccessLog
-    database_only: bool
+    live: Live
+    lifecycle: AppLifecycle
+    database_only: bool = False
     """Whether the app has no name and no code: it is the database that a command was given."""
+    fleet: Fleet | None = None
+    """The fleet that is shown, if it is not one app."""
+    database: str | None = None
+    """The name of the database in the fleet that has it."""
+    is_there: Callable[[], bool] = lambda: True
+    """Whether the fleet has it."""
+
+    def check_there(self) -> None:
+        """Raise Problem if the fleet does not have this database, or no longer."""
+        if not self.is_there():
+            raise Problem(
+                404, "no_database", f"the fleet has no database {self.database!r}: its overview lists those it has"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +117,18 @@ class Call:
     def app(self) -> Mainspring:
         """The app of the dashboard."""
         return self.services.app
+
+    @property
+    def fleet(self) -> Fleet:
+        """The fleet of the dashboard."""
+        assert self.services.fleet is not None, "the routes of a fleet are served for one"
+        return self.services.fleet
+
+    @property
+    def readings(self) -> Readings:
+        """What is read once for several screens of an app."""
+        assert isinstance(self.services.readings, Readings), "the routes of an app are served for one"
+        return self.services.readings
 
     @property
     def named_app(self) -> Mainspring:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric as Exposed
 
 Kind = Literal["counter", "gauge", "histogram"]
-Whose = Literal["process", "database"]
-"""Exported by every process about itself, or by one process for all."""
+Whose = Literal["process", "database", "fleet"]
+"""Exported by every process about itself, by one process for all, or by every process of a fleet about that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,53 @@ DATABASE_HEALTH = Metric(
     "database",
 )
 
+FLEET_DATABASES = Metric(
+    "mainspring_fleet_databases",
+    "gauge",
+    "Databases of the fleet: known, open in this process, and in trouble, as far as this process has tried them.",
+    ("state",),
+    "fleet",
+)
+FLEET_DISCOVERY = Metric(
+    "mainspring_fleet_discovery_age_seconds",
+    "gauge",
+    "How long ago the databases of the fleet were last named here.",
+    (),
+    "fleet",
+)
+FLEET_WAITING = Metric(
+    "mainspring_fleet_turns_waiting",
+    "gauge",
+    "Databases with work that wait here for one of the places for a worker.",
+    (),
+    "fleet",
+)
+READING_AGE = Metric(
+    "mainspring_fleet_reading_age_seconds",
+    "gauge",
+    "How long ago the metrics of a database of the fleet were read here.",
+    (),
+    "fleet",
+)
+
 CATALOGUE: Final = tuple(each for each in list(globals().values()) if isinstance(each, Metric))
 """Every metric above, in this order."""
+
+
+def by_database(families: Mapping[str, Iterable[Family]]) -> list[Family]:
+    """Return these of each database as one of each metric, with the name of the database as the first label.
+
+    The empty name is for what is no database's: an empty label is as none for Prometheus.
+    """
+    merged: dict[str, Family] = {}
+    for name, found in families.items():
+        for each in found:
+            metric = each.metric
+            if metric.name not in merged:
+                merged[metric.name] = Family(replace(metric, labels=("database", *metric.labels)))
+            merged[metric.name].samples.extend(((name, *labels), value) for labels, value in each.samples)
+    return list(merged.values())
+
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SCOPE = "mainspring"
@@ -231,15 +276,15 @@ def meter_provider() -> Any | None:
     return provider if isinstance(provider, sdk.MeterProvider) else None
 
 
-def observe(provider: Any, read: Read, app: str) -> None:
-    """Register every metric of an app with this provider, in a scope of its own.
+def observe(provider: Any, read: Read, scope: Mapping[str, str]) -> None:
+    """Register every metric of an app or a fleet with this provider, in a scope of its own with these attributes.
 
     OpenTelemetry has no observable histogram: each is three counters, ``….bucket`` with how many were at most
     ``le`` seconds, ``….count`` and ``….sum``.
     """
     from opentelemetry.metrics import Observation
 
-    meter = provider.get_meter(_SCOPE, attributes={"mainspring.app": app})
+    meter = provider.get_meter(_SCOPE, attributes=dict(scope))
     readings = Readings(read)
 
     def callback(metric: Metric, points: Callable[[Family], Iterable[Point]]) -> Callable[[object], list[Observation]]:

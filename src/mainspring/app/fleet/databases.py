@@ -6,6 +6,7 @@ import asyncio
 import fnmatch
 import inspect
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,6 +62,7 @@ class Databases:
         """Why the last answer could not be used."""
         self.rejected: dict[str, str] = {}
         """The entries of the last answer that could not be used, by name, and why."""
+        self._taken_at = time.monotonic()
         if isinstance(source, Mapping):
             self._take(_read_mapping(source))
             if self.rejected:
@@ -70,6 +72,11 @@ class Databases:
                 f"Fleet(app, databases={source!r}): pass a mapping of names to URLs, as in "
                 "{'acme': 'postgresql://db/acme'}, or a function that returns one"
             )
+
+    @property
+    def age(self) -> float:
+        """Seconds since they were last named, or since the beginning."""
+        return time.monotonic() - self._taken_at
 
     async def refresh(self) -> None:
         """Ask for the databases. Does not raise."""
@@ -120,6 +127,7 @@ class Databases:
         for name in rejected.keys() - self.rejected.keys():
             _logger.error("a database of the fleet cannot be used: %s", rejected[name])
         self.addresses, self.named, self.rejected = addresses, named, rejected
+        self._taken_at = time.monotonic()
 
 
 def _read_mapping(answer: object) -> Mapping[object, object]:

@@ -16,9 +16,11 @@ from mainspring.app.fleet.databases import Chosen, Database, Databases, Discover
 from mainspring.app.fleet.destinations import Destinations
 from mainspring.app.fleet.forward import forwarding, store_for
 from mainspring.app.fleet.member import Member
+from mainspring.app.fleet.metrics import FleetMetrics
 from mainspring.app.fleet.options import FleetWorkerOptions, read_worker_options
 from mainspring.app.fleet.report import FleetHealth, FleetReport, fleet_health, of_member, over
 from mainspring.app.fleet.routing import Route, Router, Target, naming
+from mainspring.app.fleet.survey import Survey
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.message.envelope import MISSING, PublishOptions
 from mainspring.app.names import check_name
@@ -88,6 +90,8 @@ class Fleet(Renamed, AsyncOnly):
         self._services: list[asyncio.Task[None]] = []
         self._departing: set[asyncio.Task[None]] = set()
         self._refreshing: asyncio.Task[None] | None = None
+        self._survey = Survey(self)
+        self._metrics = FleetMetrics(self)
         app._leads = True  # noqa: SLF001
         own = app._own.place  # noqa: SLF001
         own.front.connection.advice = own.back.connection.advice = LEADS
@@ -296,6 +300,7 @@ class Fleet(Renamed, AsyncOnly):
                 self._inside -= 1
                 raise
             services = {"refresh": self._keep_refreshing(), "sweep": self._keep_sweeping()}
+            self._metrics.register()
             self._services = [
                 asyncio.create_task(work, name=f"mainspring-fleet-{name}") for name, work in services.items()
             ]
@@ -306,6 +311,7 @@ class Fleet(Renamed, AsyncOnly):
         self._inside -= 1
         if self._inside:
             return
+        await self._survey.aclose()
         for task in self._services:
             task.cancel()
         if ending := [*self._services, *([] if self._trimming is None else [self._trimming])]:
@@ -343,7 +349,7 @@ class Fleet(Renamed, AsyncOnly):
         check_chosen(databases)
         read = read_worker_options(options, self._served)
         runner.warn_unnamed(self._code.options, "postgresql")
-        async with self:
+        async with self, self._metrics.observed():
             self._check_home("fleet.worker()", shares=read.share)
             share = Share(self._code, self._home, databases, read.served) if read.share else None
             attendances = Attendances(read, databases, lambda: [*self._members.values()], share)
@@ -426,6 +432,10 @@ class Fleet(Renamed, AsyncOnly):
         checks = await custom_checks.run(own.chosen(None))
         trouble, rejected = self._databases.trouble, self._databases.rejected
         return fleet_health(report.results, checks, trouble, rejected, begun)
+
+    async def metrics(self) -> str:
+        """The metrics of all databases for Prometheus, each with the label ``database``, and of the fleet itself."""
+        return await self._metrics.text()
 
     async def _over(self, databases: Chosen, work: Any) -> FleetReport[Any]:
         if not self._inside:

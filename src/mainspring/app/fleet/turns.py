@@ -36,7 +36,8 @@ class Turns:
         self._looks = asyncio.Semaphore(_LOOKS)
         self._retries = asyncio.Semaphore(_RETRIES)
         self._places = asyncio.Semaphore(most_open)
-        self._waiting = 0
+        self.waiting: int = 0
+        """How many databases wait for a turn."""
 
     @property
     def is_free(self) -> bool:
@@ -46,7 +47,7 @@ class Turns:
     @property
     def is_crowded(self) -> bool:
         """Whether some database waits for a turn."""
-        return self._waiting > 0
+        return self.waiting > 0
 
     @asynccontextmanager
     async def look(self, *, again: bool) -> AsyncIterator[None]:
@@ -67,11 +68,11 @@ class Turns:
     @asynccontextmanager
     async def turn(self, name: str) -> AsyncIterator[Turn]:
         """Wait for a place for an open worker, in the order of the calls."""
-        self._waiting += 1
+        self.waiting += 1
         try:
             await self._places.acquire()
         finally:
-            self._waiting -= 1
+            self.waiting -= 1
         _logger.debug("%s: its worker starts", name)
         turn = Turn(self._places)
         try:

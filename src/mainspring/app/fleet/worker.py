@@ -271,6 +271,11 @@ class Attendances:
         return iter((*self._by_member.values(), *self._leaving))
 
     @property
+    def waiting(self) -> int:
+        """How many wait for a turn."""
+        return self._turns.waiting
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The databases that are attended to, but for those that only finish."""
         return tuple(each.name for each in self._members() if each in self._by_member and not self._is_ending)

@@ -11,7 +11,7 @@ import socket
 import sys
 import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import timedelta
 from operator import itemgetter
@@ -95,7 +95,9 @@ class Metrics:
 
     @functools.cached_property
     def _otel(self) -> OtelMetrics:
-        return OtelMetrics(self, self._connection, self._app)
+        scope = {"mainspring.app": self._app}
+        here, call = self._connection, "app.worker()"
+        return OtelMetrics(lambda: self.of_process(here), lambda: self.awaited(here, call), scope)
 
     async def text(self, connection: Connection) -> str:
         """See ``Mainspring.metrics``."""
@@ -127,7 +129,7 @@ class Metrics:
 
     async def _of_health(self) -> list[Family]:
         examiner = self._examiner()
-        return [] if examiner is None else [_statuses(catalogue.HEALTH, await examiner.of_process())]
+        return [] if examiner is None else [statuses(catalogue.HEALTH, await examiner.of_process())]
 
     def of_process(self, connection: Connection) -> list[Family]:
         """Return this process' metrics. Thread-safe."""
@@ -182,7 +184,7 @@ class Metrics:
 
     async def _of_checks(self, storage: Storage) -> list[Family]:
         examiner = self._examiner()
-        return [] if examiner is None else [_statuses(catalogue.DATABASE_HEALTH, await examiner.of_database(storage))]
+        return [] if examiner is None else [statuses(catalogue.DATABASE_HEALTH, await examiner.of_database(storage))]
 
 
 class Turn:
@@ -241,7 +243,8 @@ def _family(metric: Metric, samples: Iterable[tuple[str, float]]) -> Family:
     return Family(metric, [((label,), value) for label, value in samples])
 
 
-def _statuses(metric: Metric, checks: Iterable[Check]) -> Family:
+def statuses(metric: Metric, checks: Iterable[Check]) -> Family:
+    """Return the results of checks as numbers."""
     return _family(metric, {each.name: ORDER.index(each.status) for each in checks}.items())
 
 
@@ -269,6 +272,8 @@ def _patience(seconds: float = _PATIENCE) -> AbstractAsyncContextManager[object]
 
 LEASE = "mainspring.gauges"
 """The lease of the reporting process."""
+FLEET_LEASE = "mainspring.fleet.gauges"
+"""That of the process which reports on all databases of a fleet, in the one that keeps what concerns all."""
 CAP = 100_000
 """The most deliveries that are counted in each state."""
 _PAGE = 1_000
@@ -276,9 +281,9 @@ _PAGES = 10
 _STATES = ("scheduled", "ready", "running", "lapsed", "dead")
 
 
-async def read_database(storage: Storage) -> list[Family]:
-    """Read all metrics. Read-only."""
-    tally = await storage.ledger.tally(CAP)
+async def read_database(storage: Storage, tally: Tally | None = None) -> list[Family]:
+    """Read all metrics, but for a tally that was read already. Read-only."""
+    tally = tally or await storage.ledger.tally(CAP)
     roster = await storage.ledger.roster()
     sheet = await storage.timetable.read()
     leases = await _leases(storage)
@@ -328,12 +333,12 @@ def _lateness(schedule: Schedule, sheet: Timesheet, frozen: set[str]) -> timedel
 
 
 async def _leases(storage: Storage) -> Family:
-    """Count the application's leases, without the one of the reporting process."""
+    """Count the application's leases, without those of the reporting process."""
     states: Counter[str] = Counter({"held": 0, "expired": 0})
     last: str | None = None
     for _ in range(_PAGES):
         rows = await storage.leases.browse(last, _PAGE)
-        states.update(row.state for row in rows if row.state != "free" and row.name != LEASE)
+        states.update(row.state for row in rows if row.state != "free" and row.name not in (LEASE, FLEET_LEASE))
         if len(rows) < _PAGE:
             break
         last = rows[-1].name
@@ -345,33 +350,40 @@ EVERY = 15.0
 
 
 class OtelMetrics:
-    """The metrics of an app, exported to the meter provider that is configured in this process, if any.
+    """The metrics of an app or a fleet, exported to the meter provider that is configured in this process, if any.
 
     Readers run in threads of their own, which cannot wait for the database: while a worker runs here, it is read
     regularly, if this process reports on it.
     """
 
-    def __init__(self, metrics: Metrics, connection: Connection, app: str) -> None:
-        self._app = app
-        self._metrics = metrics
-        self._connection = connection
+    def __init__(
+        self,
+        of_process: Callable[[], Iterable[Family]],
+        awaited: Callable[[], Awaitable[Iterable[Family]]],
+        scope: Mapping[str, str],
+    ) -> None:
+        self._of_process = of_process
+        self._read_awaited = awaited
+        self._scope = scope
+        """What tells its numbers from those of other apps."""
         self._shown = False
-        self._awaited: list[Family] = []
+        self._awaited: Iterable[Family] = ()
 
     def register(self) -> bool:
         """Return whether a provider observes; registers with one that was configured since."""
         if not self._shown and (provider := meter_provider()) is not None:
             self._shown = True
             try:
-                observe(provider, self.read, self._app)
+                observe(provider, self.read, self._scope)
             except Exception:
                 # Whatever a provider raises, the app opens and works.
-                _logger.exception("the configured meter provider does not observe the metrics of %r", self._app)
+                name = self._scope["mainspring.app"]
+                _logger.exception("the configured meter provider does not observe the metrics of %r", name)
         return self._shown
 
     def read(self) -> Mapping[str, Family]:
         """Return the current metrics, by name. Thread-safe."""
-        return {each.metric.name: each for each in (*self._metrics.of_process(self._connection), *self._awaited)}
+        return {each.metric.name: each for each in (*self._of_process(), *self._awaited)}
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
@@ -385,11 +397,11 @@ class OtelMetrics:
         finally:
             refreshing.cancel()
             await asyncio.wait([refreshing])
-            self._awaited = []
+            self._awaited = ()
 
     async def refresh(self) -> None:
         """Read the database once."""
-        self._awaited = await self._metrics.awaited(self._connection, "app.worker()")
+        self._awaited = await self._read_awaited()
 
     async def _keep_refreshing(self) -> None:
         while True:

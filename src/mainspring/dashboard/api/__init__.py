@@ -9,6 +9,7 @@ from mainspring.dashboard.api import (
     bulk,
     consumers,
     fanouts,
+    fleet,
     inbox,
     joins,
     leases,
@@ -36,3 +37,6 @@ TABLE: tuple[Route, ...] = (
     *audit.ROUTES,
     *streams.ROUTES,
 )
+
+FLEET_TABLE: tuple[Route, ...] = (*session.ROUTES, *fleet.ROUTES, *streams.ROUTES)
+"""Those of a fleet's overview."""

@@ -78,7 +78,7 @@ async def check(call: Call, _params: Nothing) -> BrokersChecked:
                 lag=each.lag,
                 took=each.took,
             )
-            for each in await call.services.readings.brokers()
+            for each in await call.readings.brokers()
         ]
     )
 

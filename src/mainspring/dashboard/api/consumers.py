@@ -148,7 +148,7 @@ async def consumer(call: Call, params: ConsumerQuery) -> ConsumerDetails:
         params.window,
         CAP,
         found[0],
-        measures(await call.services.readings.measures(params.window, params.group)),
+        measures(await call.readings.measures(params.window, params.group)),
         [cause(each) for each in causes.rows],
         causes.more,
         await _failures(call, params.group),

@@ -107,7 +107,7 @@ async def overview(call: Call, params: OverviewQuery) -> Overview:
     """Return the overview."""
     app = call.app
     tally, roster = await app.stats.tally(CAP), await app.stats.roster()
-    health = await call.services.readings.shown()
+    health = await call.readings.shown()
     failures = await app.messages.failures(limit=_FAILURES)
     oldest = [each.oldest_ready_at for each in tally.groups if each.oldest_ready_at is not None]
     return Overview(
@@ -118,9 +118,9 @@ async def overview(call: Call, params: OverviewQuery) -> Overview:
         CAP,
         min(oldest, default=None),
         await _groups(call, tally.groups, roster),
-        measures(await call.services.readings.measures(params.window)),
+        measures(await call.readings.measures(params.window)),
         _workers(roster),
-        [shown(NextShown, each) for each in await call.services.readings.coming()],
+        [shown(NextShown, each) for each in await call.readings.coming()],
         failures,
     )
 

@@ -30,6 +30,12 @@ class SessionView(Struct, frozen=True):
     now: datetime
     database_only: bool
     """Whether there is no application to create or freeze schedules for."""
+    fleet: bool
+    """Whether it is the dashboard of a fleet."""
+    database: str | None
+    """The database of the fleet whose screens these are."""
+    missing: bool
+    """Whether the fleet does not have it; false for an anonymous caller."""
 
 
 class Login(Params, frozen=True):
@@ -57,6 +63,9 @@ async def session(call: Call, _params: Nothing) -> SessionView:
         access.role is not None and call.may_search,
         datetime.now(UTC),
         services.database_only,
+        services.fleet is not None or services.database is not None,
+        services.database,
+        access.identity is not None and not services.is_there(),
     )
 
 

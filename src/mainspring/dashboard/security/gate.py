@@ -28,7 +28,9 @@ from mainspring.dashboard.security.identity import (
 
 CSRF_HEADER = "x-mainspring-csrf"
 ROOT = "mainspring.root"
-"""The key in a request's scope of the dashboard's prefix as the browser sees it."""
+"""The key in a request's scope of the prefix of its pages as the browser sees it."""
+HOME = "mainspring.home"
+"""That of the whole dashboard, to which a login belongs: of a fleet, the pages of each database are below it."""
 _SECURE = "__Host-"
 _AMBIENT = ("cookie", "hook")
 """Credentials that browsers send automatically, whichever page makes the request."""
@@ -172,7 +174,7 @@ class Gate:
     def _names(self, request: Request) -> tuple[str, str]:
         # Browsers share cookies between all ports of a host, and a developer may run several dashboards.
         port = split_host(request.headers.get("host", ""))[1]
-        name = cookie_name(request.scope[ROOT])
+        name = cookie_name(request.scope[HOME])
         return f"{_SECURE}{name}", f"{name}-{port or 80}"
 
 

@@ -2,6 +2,12 @@
 
 export const root = document.querySelector('meta[name="mainspring-root"]').content;
 
+/** The path of the whole dashboard: above the pages of one database of a fleet, that of the fleet's overview. */
+export const home = document.querySelector('meta[name="mainspring-home"]').content;
+
+/** Whether these are the pages of one database of a fleet, where nothing works while there is nothing to do. */
+export const inFleet = root !== home;
+
 let csrf = "";
 
 /** An error response. `status` 0: the server could not be reached. */
@@ -13,9 +19,9 @@ export class Refusal extends Error {
   }
 }
 
-/** Send a GET request. */
-export async function get(path, query) {
-  return answer(await send(address(path, query), { headers: { Accept: "application/json" } }));
+/** Send a GET request; `within` is the path whose API answers. */
+export async function get(path, query, within = root) {
+  return answer(await send(address(path, query, within), { headers: { Accept: "application/json" } }));
 }
 
 /** Send a POST request; requires the operator role. */
@@ -32,12 +38,12 @@ export async function session() {
 }
 
 /** Return the URL of a route with its query; empty values are omitted, and a list is one parameter per value. */
-export function address(path, query) {
+export function address(path, query, within = root) {
   const pairs = Object.entries(query ?? {})
     .flatMap(([name, value]) => [value].flat().map((each) => [name, each]))
     .filter(([, value]) => value !== undefined && value !== null && value !== "");
   const search = new URLSearchParams(pairs).toString();
-  return `${root}/api/${path}${search ? `?${search}` : ""}`;
+  return `${within}/api/${path}${search ? `?${search}` : ""}`;
 }
 
 async function send(url, options) {

@@ -1,9 +1,10 @@
 /** The frame of every screen: the bar, the rail, and a container for the screen. */
 
-import { post } from "./api.js";
+import { home, post } from "./api.js";
 import { h } from "./view.js";
 import { capped } from "./format.js";
 import { help } from "./keys.js";
+import "./parts/databases.js";
 import { icon } from "./parts/icons.js";
 import { button, state } from "./parts/pieces.js";
 import { href } from "./router.js";
@@ -27,11 +28,12 @@ const STATES = { live: "live", paused: "paused", lost: "connection lost" };
 
 /** The whole page, with an empty `main` for the screen. */
 export function frame(context, path, leave) {
+  const railed = !context.ofFleet && !context.me.missing;
   return h(
     "div",
-    { class: "frame" },
+    { class: `frame ${railed ? "" : "whole"}` },
     bar(context, leave),
-    rail(context, path),
+    railed && rail(context, path),
     h("main", { class: "main", id: "main", tabindex: "-1" }),
   );
 }
@@ -44,14 +46,16 @@ function bar(context, leave) {
     h("a", { class: "skip", href: "#main" }, "Skip to the content"),
     h(
       "a",
-      { class: "brand", href: href("") },
+      { class: "brand", href: `${home}/`, title: me.fleet && "All databases" },
       icon("spring"),
       h("span", { class: "wide" }, "Mainspring"),
-      h("span", { class: "of" }, me.app),
+      h("span", { class: me.database === null ? "of" : "of wide" }, me.app),
     ),
-    overview && h("a", { href: href(""), title: ills(overview.health) }, state(overview.health.status)),
+    me.database !== null && h("ms-databases", { ".current": me.database }),
+    // The sums of a fleet have the checks of the fleet itself, without a part for health.
+    overview && health(overview.health ?? overview, me.database === null ? "" : "wide"),
     h("span", { class: "space" }),
-    h(
+    !me.missing && h(
       "span",
       { class: `live ${context.state === "live" ? "on" : context.state}`, role: "status", title: context.refused?.message },
       STATES[context.state],
@@ -64,11 +68,12 @@ function bar(context, leave) {
   );
 }
 
-function ills(health) {
-  return health.checks
+function health({ status, checks }, kind) {
+  const ills = checks
     .filter((check) => check.status !== "healthy")
     .map((check) => `${check.name}: ${check.summary}`)
     .join("\n");
+  return h("a", { class: kind, href: href(""), title: ills }, state(status));
 }
 
 function rail(context, path) {
@@ -77,6 +82,7 @@ function rail(context, path) {
   return h(
     "nav",
     { class: "rail", "aria-label": "Screens" },
+    context.me.fleet && [h("a", { key: "fleet", href: `${home}/` }, icon("back"), "All databases"), h("hr", null)],
     RAIL.map((entry) => {
       if (!entry) return h("hr", null);
       const [to, picture, label, counted] = entry;

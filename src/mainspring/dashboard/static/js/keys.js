@@ -1,5 +1,6 @@
 /** Keyboard shortcuts: `g` and a letter open a screen, others belong to the current screen. */
 
+import { home } from "./api.js";
 import { h } from "./view.js";
 import { ask } from "./parts/dialogs.js";
 import { go } from "./router.js";
@@ -38,6 +39,12 @@ const HELP = [
   ["?", "This help"],
 ];
 
+/** On the pages of a database of a fleet. */
+const IN_FLEET = [
+  ["g t", "All databases", () => location.assign(`${home}/`)],
+  ["g n", "Another database", () => choice().show()],
+];
+
 let here = {};
 let pending = false;
 
@@ -48,7 +55,8 @@ export function keys(mapping) {
 
 /** Show all shortcuts. */
 export function help() {
-  const rows = HELP.map(([key, what]) => [
+  const known = railed() ? HELP : HELP.filter(([key]) => !key.startsWith("g "));
+  const rows = [...(choice() ? IN_FLEET : []), ...known].map(([key, what]) => [
     h(
       "dt",
       null,
@@ -59,12 +67,26 @@ export function help() {
   return ask({ title: "Keys", label: "Close", draw: () => h("dl", { class: "facts" }, rows), act: () => true });
 }
 
+/** The choice of a database, if there is one. */
+function choice() {
+  return document.querySelector("ms-databases");
+}
+
+/** Whether there are screens to go to. */
+function railed() {
+  return document.querySelector(".rail") !== null;
+}
+
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, textarea, select, dialog, [contenteditable]");
   if (typing || event.metaKey || event.ctrlKey || event.altKey) return;
   if (pending) {
     pending = false;
-    if (event.key in SCREENS) go(SCREENS[event.key]);
+    const found = choice() && IN_FLEET.find(([key]) => key === `g ${event.key}`);
+    if (found) {
+      event.preventDefault();
+      found[2]();
+    } else if (event.key in SCREENS && railed()) go(SCREENS[event.key]);
     return;
   }
   if (event.key === "g") {

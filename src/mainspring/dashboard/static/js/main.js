@@ -15,7 +15,7 @@ import { screens } from "./screens/index.js";
 
 const page = document.getElementById("app");
 
-/** The context of every screen: the session, and the overview that the frame watches. */
+/** The context of every screen: the session, and the overview of the app or the fleet that the frame watches. */
 const context = {
   me: null,
   overview: null,
@@ -26,6 +26,10 @@ const context = {
   /** Whether the user may act. */
   get operates() {
     return this.me.role === "operator";
+  },
+  /** Whether this is the overview of a fleet, and not the screens of an app. */
+  get ofFleet() {
+    return this.me.fleet && this.me.database === null;
   },
   /** Whether the user may create and freeze schedules, which is done for one application. */
   get mayFreeze() {
@@ -61,9 +65,10 @@ async function begin() {
 /** Watch the overview over this time window. */
 function watchOverview() {
   unwatch?.();
+  if (context.me.missing) return;
   unwatch = watch(
-    "overview",
-    { window: context.window },
+    context.ofFleet ? "fleet" : "overview",
+    context.ofFleet ? null : { window: context.window },
     {
       data(overview) {
         serverTime(overview.now);
@@ -109,7 +114,7 @@ function draw() {
 
 function route() {
   const { path, query } = here();
-  const found = screens(path);
+  const found = screens(path, context);
   shown?.leave?.();
   context.listeners.clear();
   keys({});
@@ -117,7 +122,8 @@ function route() {
   railWidth = 0;
   draw();
   const main = document.getElementById("main");
-  document.title = found.title ? `${found.title} · ${context.me.app}` : `${context.me.app} · Mainspring`;
+  const name = context.me.database ?? context.me.app;
+  document.title = found.title ? `${found.title} · ${name}` : `${name} · Mainspring`;
   if (shown.path !== path) main.scrollTo?.(0, 0);
   // Every screen gets its own container: late responses for the previous screen draw into a detached one.
   const place = document.createElement("div");

@@ -1,14 +1,20 @@
 /** Routing: the screen's name and its filters are in the URL, so that every view can be shared. */
 
-import { root } from "./api.js";
+import { home, root } from "./api.js";
 
 /** The URL of a screen. Empty values are omitted. */
-export function href(path, query) {
+export function href(path, query, within = root) {
   const pairs = Object.entries(query ?? {}).filter(
     ([, value]) => value !== undefined && value !== null && value !== "",
   );
   const search = new URLSearchParams(pairs).toString();
-  return `${root}/${path}${search ? `?${search}` : ""}`;
+  return `${within}/${path}${search ? `?${search}` : ""}`;
+}
+
+/** The URL of a screen of a database of the fleet; the name is encoded as the server does. */
+export function databaseHref(name, path = "", query) {
+  const encoded = encodeURIComponent(name).replace(/[!'()*]/g, (each) => `%${each.charCodeAt(0).toString(16).toUpperCase()}`);
+  return href(path, query, `${home}/db/${encoded}`);
 }
 
 /** The current location: `path` below the root, `query` as an object. */
@@ -54,5 +60,5 @@ let changed = () => {};
 
 function within(pathname) {
   const ours = pathname === root || pathname.startsWith(`${root}/`);
-  return ours && !/^\/(api|static|metrics|health)(\/|$)/.test(pathname.slice(root.length));
+  return ours && !/^\/(api|static|metrics|health|db)(\/|$)/.test(pathname.slice(root.length));
 }

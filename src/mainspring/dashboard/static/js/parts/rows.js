@@ -5,14 +5,14 @@ import { rewrite } from "../router.js";
 
 /**
   * `path` and `query` are those of the screen; `redraw` is called when the order changes, `search` when the text
-  * changes, if the server searches.
+  * changes, if the server searches; `more()` returns what else is in the URL.
   *
   * Sortable columns have `by(row)`. In the URL they are named in lower case, with `-` in front for descending
   * order.
  */
 export class RowFilter {
-  constructor(path, query, { redraw, search }) {
-    Object.assign(this, { path, redraw, search, find: query.find ?? "", sort: query.sort ?? "" });
+  constructor(path, query, { redraw, search, more = () => ({}) }) {
+    Object.assign(this, { path, redraw, search, more, find: query.find ?? "", sort: query.sort ?? "" });
   }
 
   /** The search box. */
@@ -83,7 +83,7 @@ export class RowFilter {
   }
 
   store() {
-    rewrite(this.path, { find: this.find, sort: this.sort });
+    rewrite(this.path, { find: this.find, sort: this.sort, ...this.more() });
   }
 }
 

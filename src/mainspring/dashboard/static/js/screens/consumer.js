@@ -5,7 +5,7 @@ import { capped, count, many, rate, span } from "../format.js";
 import { charts, known, tile, windows } from "../parts/measures.js";
 import { card, empty, facts, failed, head, state, stopped, when } from "../parts/pieces.js";
 import { href, rewrite } from "../router.js";
-import { marks, steer } from "./consumers.js";
+import { marks, steer, unserved } from "./consumers.js";
 import { STATES, WORDS } from "./deliveries.js";
 import { watchScreen } from "./screen.js";
 
@@ -118,7 +118,7 @@ function tiles(row, cap) {
       count(row.running),
       row.lapsed ? `${count(row.lapsed)} lapsed, waiting to be taken over` : many(row.workers.length, "worker"),
       to(row.lapsed ? "lapsed" : "running"),
-      row.workers.length ? "" : "warm",
+      unserved(row) ? "warm" : "",
     ),
     tile("Scheduled", capped(row.scheduled, cap), "delayed or retrying", to("scheduled")),
     tile(
@@ -207,7 +207,7 @@ function about(row) {
         ["topics", topics.length ? topics : "none: only direct sends"],
         ["handler", h("code", null, row.handler)],
         ["app", row.app],
-        ["workers", workers.length ? workers : state("unserved", "No worker serves it")],
+        ["workers", unserved(row) ? state("unserved", "No worker serves it") : workers.length ? workers : "none now"],
         ["served", row.served_at ? when(row.served_at) : "never"],
         ["declared", when(row.declared_at)],
         ["waited", quantiles(row.wait)],

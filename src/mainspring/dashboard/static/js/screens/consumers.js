@@ -1,6 +1,6 @@
 /** Consumers and their load. */
 
-import { post } from "../api.js";
+import { inFleet, post } from "../api.js";
 import { h } from "../view.js";
 import { capped, rate, span } from "../format.js";
 import { confirmedWithReason, resumeButton } from "../parts/dialogs.js";
@@ -101,9 +101,14 @@ function columnsOf(context) {
 }
 
 function words(row) {
-  return [row.paused_at && "paused", row.tripped && "tripped", !row.workers.length && "unserved"]
+  return [row.paused_at && "paused", row.tripped && "tripped", unserved(row) && "unserved"]
     .filter(Boolean)
     .join(" ");
+}
+
+/** Whether a worker should serve it and none does: in a fleet one does while there is something to do. */
+export function unserved(row) {
+  return !row.workers.length && !inFleet;
 }
 
 /** Unusual states of a consumer, as labels. */
@@ -111,7 +116,7 @@ export function marks(row) {
   return [
     row.paused_at && state("paused", `${row.paused_by ?? ""} ${row.pause_reason ?? ""}`),
     row.tripped && state("tripped", "Its breaker is open after too many failures"),
-    !row.workers.length && state("unserved", "No worker serves it"),
+    unserved(row) && state("unserved", "No worker serves it"),
   ];
 }
 

@@ -7,6 +7,7 @@ import { audit } from "./audit.js";
 import { brokers } from "./brokers.js";
 import { consumer } from "./consumer.js";
 import { consumers } from "./consumers.js";
+import { absent, databases } from "./databases.js";
 import { dead } from "./dead.js";
 import { fanouts } from "./fanouts.js";
 import { inbox } from "./inbox.js";
@@ -38,11 +39,15 @@ const SCREENS = {
   audit: ["Audit", audit],
 };
 
+const OF_FLEET = { "": ["Databases", databases] };
+
 /** The screen of a path: its title, its function, and the parameters in the path. */
-export function screens(path) {
-  const found = Object.hasOwn(SCREENS, path) && SCREENS[path];
+export function screens(path, context) {
+  if (context.me.missing) return { title: "No such database", show: absent, given: {} };
+  const all = context.ofFleet ? OF_FLEET : SCREENS;
+  const found = Object.hasOwn(all, path) && all[path];
   if (found) return { title: found[0], show: found[1], given: {} };
-  const [first, id, ...rest] = path.split("/");
+  const [first, id, ...rest] = context.ofFleet ? [] : path.split("/");
   if (first === "messages" && id && !rest.length) return { title: "Message", show: message, given: { id } };
   if (first === "joins" && id && !rest.length) return { title: "Join", show: join, given: { id } };
   return { title: "Not found", show: nowhere, given: {} };

@@ -1,5 +1,6 @@
 /** The overview. */
 
+import { inFleet } from "../api.js";
 import { h, render } from "../view.js";
 import { capped, count, rate } from "../format.js";
 import { charts, tile, windows } from "../parts/measures.js";
@@ -73,7 +74,7 @@ function tiles(seen) {
         ? `${count(totals.lapsed)} lapsed, waiting to be taken over`
         : `${workers.alive} ${workers.alive === 1 ? "worker" : "workers"}${workers.silent ? `, ${workers.silent} silent` : ""}`,
       href("messages", { state: totals.lapsed ? "lapsed" : "running" }),
-      !workers.alive && all.length ? "warm" : "",
+      !workers.alive && all.length && !inFleet ? "warm" : "",
     ),
     tile("Scheduled", capped(totals.scheduled, cap), "delayed or retrying", href("messages", { state: "scheduled" })),
     tile(
