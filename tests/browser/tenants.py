@@ -18,7 +18,7 @@ NAMES = (
 
 def tenants(folder: Path, *more: str, **options: Any) -> Fleet:
     """A shop with a database for each customer: its consumer fails, succeeds or waits as the message says."""
-    app = Mainspring("fleet://", name="shop", preset="development", grace="100ms")
+    app = Mainspring("fleet://", name="shop", grace="100ms", idle_poll="50ms")
 
     @app.consumer("orders.placed", retry=intervals())
     async def take_order(order: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -244,3 +245,16 @@ async def test_a_websocket_is_refused() -> None:
     await Dashboard(shop(), tokens=TOKENS)({"type": "websocket", "path": "/"}, receive, send)
 
     assert json.dumps(said) == '[{"type": "websocket.close", "code": 1008}]'
+
+
+async def test_a_session_that_is_read_first_does_not_keep_the_app_closed(tmp_path: Path) -> None:
+    app = shop(f"sqlite:///{tmp_path}/shop.db")
+    await app.migrate()
+    dashboard = Dashboard(app, tokens=TOKENS)
+
+    async with client_of(dashboard, {"Authorization": f"Bearer {OPERATOR}"}) as client:
+        session = await client.get("/api/session")  # as every page does
+        seen = await client.get("/api/consumers")
+    await dashboard.aclose()
+
+    assert (session.status_code, seen.status_code) == (200, 200)

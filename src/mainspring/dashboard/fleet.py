@@ -17,7 +17,6 @@ from mainspring.app.fleet.report import of_member
 from mainspring.app.fleet.state import FleetState
 from mainspring.app.fleet.survey import survey_of
 from mainspring.app.mainspring import Mainspring
-from mainspring.app.names import check_name
 from mainspring.dashboard.api import FLEET_TABLE
 from mainspring.dashboard.api.bulk import Bulks
 from mainspring.dashboard.application import Application
@@ -131,10 +130,6 @@ def named_database(scope: Scope) -> tuple[str, str, bool] | None:
             name = unquote(parts[place + 1])
             break
     else:
-        return None
-    try:
-        check_name(name, "the name of a database")
-    except BadOption:
         return None
     rest = unquote("/".join(parts[place + 2 :]))
     return name, f"/{rest}", parts[place + 1] == quote(name, safe="")

@@ -98,9 +98,8 @@ class Services:
     def check_there(self) -> None:
         """Raise Problem if the fleet does not have this database, or no longer."""
         if not self.is_there():
-            raise Problem(
-                404, "no_database", f"the fleet has no database {self.database!r}: its overview lists those it has"
-            )
+            name = _cut(self.database or "", _LONGEST_NAME)
+            raise Problem(404, "no_database", f"the fleet has no database {name!r}: its overview lists those it has")
 
 
 @dataclass(frozen=True, slots=True)
