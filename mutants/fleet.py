@@ -17,6 +17,8 @@ SCOPE = "tests/integration/fleet/test_scope.py"
 OUTLOOK = "tests/contract/test_outlook.py"
 COMMANDS = "tests/integration/cli/test_fleet.py"
 COMMAND_WORKER = "tests/integration/cli/test_fleet_worker.py"
+DASHBOARD = "tests/dashboard/test_fleet.py"
+METRICS = "tests/integration/fleet/test_metrics.py"
 
 MUTANTS: list[Mutant] = [
     Mutant(
@@ -320,5 +322,89 @@ MUTANTS: list[Mutant] = [
         was="        own.is_home = False\n",
         becomes="",
         caught_by=f"{SCOPE}::test_an_app_with_a_database_of_its_own_leaves_it_to_the_home",
+    ),
+    Mutant(
+        "anyone has the databases of a fleet opened by its probes",
+        file="dashboard/site.py",
+        was="        if services.database is not None:  # or",
+        becomes="        if not services.is_there():  # or",
+        caught_by=f"{DASHBOARD}::test_without_login_no_database_answers_and_none_is_opened_or_betrayed",
+    ),
+    Mutant(
+        "a page tells anyone which databases there are",
+        file="dashboard/site.py",
+        was='held=False)).may("viewer"):\n                    response',
+        becomes="held=False)).may(None):\n                    response",
+        caught_by=f"{DASHBOARD}::test_without_login_no_database_answers_and_none_is_opened_or_betrayed",
+    ),
+    Mutant(
+        "a login is one of a single database",
+        file="dashboard/security/gate.py",
+        was="cookie_name(request.scope[HOME])",
+        becomes="cookie_name(request.scope[ROOT])",
+        caught_by=f"{DASHBOARD}::test_one_login_is_for_all_databases_and_ends_for_all",
+    ),
+    Mutant(
+        "equal streams of two databases are one",
+        file="dashboard/site.py",
+        was="Watched((of.app, of.database, route.path,",
+        becomes="Watched((of.fleet, route.path,",
+        caught_by=f"{DASHBOARD}::test_equal_streams_of_two_databases_show_each_its_own",
+    ),
+    Mutant(
+        "the pages of a database stay with the one that had its name",
+        file="dashboard/fleet.py",
+        was="if known is None or known.app is not app:",
+        becomes="if known is None:",
+        caught_by=f"{DASHBOARD}::test_a_database_that_leaves_is_dropped_and_one_that_moves_is_another",
+    ),
+    Mutant(
+        "a database that hangs keeps the overview from the others",
+        file="app/fleet/survey.py",
+        was="call_later(_HANGS_AFTER, place.give_back)",
+        becomes="call_later(_LASTS, place.give_back)",
+        caught_by=f"{DASHBOARD}::test_databases_that_cannot_be_used_cost_the_others_nothing",
+    ),
+    Mutant(
+        "looking at a fleet makes the files that are not there",
+        file="app/fleet/survey.py",
+        was="        if member.address.missing:",
+        becomes="        if member.address.is_fleet:",
+        caught_by=f"{DASHBOARD}::test_a_file_that_is_not_there_is_not_made_by_looking",
+    ),
+    Mutant(
+        "the overview keeps every database open",
+        file="app/fleet/survey.py",
+        was="if stays := len(self._entries) <= min(_KEPT_OPEN,",
+        becomes="if stays := len(self._entries) >= min(_KEPT_OPEN,",
+        caught_by=f"{DASHBOARD}::test_of_many_databases_at_most_eight_are_open_for_the_overview",
+    ),
+    Mutant(
+        "every process reports on all databases",
+        file="app/fleet/metrics.py",
+        was="            if reports and (age",
+        becomes="            if (age",
+        caught_by=f"{METRICS}::test_one_process_reports_on_the_databases_where_the_fleet_names_a_home",
+    ),
+    Mutant(
+        "a database that was never used here has numbers of this process",
+        file="app/fleet/metrics.py",
+        was=" for each in members if _is_used(each)}",
+        becomes=" for each in members}",
+        caught_by=f"{METRICS}::test_a_database_that_this_process_never_used_has_only_what_is_read_of_it",
+    ),
+    Mutant(
+        "numbers of one database stand under the name of another",
+        file="telemetry/metrics.py",
+        was="extend(((name, *labels), value)",
+        becomes='extend((("", *labels), value)',
+        caught_by=METRICS,
+    ),
+    Mutant(
+        "one dead database makes a whole fleet unready",
+        file="app/fleet/state.py",
+        was='"unhealthy" if len(troubles) >= total else "degraded"',
+        becomes='"unhealthy" if len(troubles) >= 1 else "degraded"',
+        caught_by=f"{DASHBOARD}::test_probes_of_a_fleet_tell_the_worker_from_its_databases",
     ),
 ]

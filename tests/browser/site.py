@@ -87,10 +87,14 @@ class Site:
         **options: Any,
     ) -> None:
         options.setdefault("tokens", {"operator": OPERATOR, "viewer": VIEWER})
-        if app is not None:
-            self.app = app
-        self._shown: Mainspring | Fleet = app or fleet  # type: ignore[assignment]
-        self._dashboard = Dashboard(app, **options) if fleet is None else FleetDashboard(fleet, **options)
+        self._dashboard: Dashboard | FleetDashboard
+        self._shown: Mainspring | Fleet
+        if fleet is not None:
+            self._shown, self._dashboard = fleet, FleetDashboard(fleet, **options)
+        else:
+            assert app is not None, "there is an app or a fleet to show"
+            self.app = self._shown = app
+            self._dashboard = Dashboard(app, **options)
         self._served: ASGIApp = Starlette(routes=[Mount(prefix, self._dashboard)]) if prefix else self._dashboard
         self._worker = worker
         self._ready = threading.Event()
