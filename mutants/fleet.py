@@ -362,7 +362,7 @@ MUTANTS: list[Mutant] = [
         "a database that hangs keeps the overview from the others",
         file="app/fleet/survey.py",
         was="call_later(_HANGS_AFTER, place.give_back)",
-        becomes="call_later(_LASTS, place.give_back)",
+        becomes="call_later(LASTS, place.give_back)",
         caught_by=f"{DASHBOARD}::test_databases_that_cannot_be_used_cost_the_others_nothing",
     ),
     Mutant(

@@ -1,7 +1,7 @@
 """The pictures in ``docs/pictures``: every screen of the demo's dashboard, light, dark and on a phone.
 
 ``python -m tests.browser.pictures`` takes them again, in about eight minutes; with the word ``brokers`` only those of
-that screen, which shows a shop between brokers of every kind, in seconds.
+that screen, which shows a shop between brokers of every kind, in seconds, and with *fleet* that of all databases.
 """
 
 import re
@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser.brokered import between_brokers, report
 from tests.browser.site import OPERATOR, Site
+from tests.browser.tenants import furnish, tenants
 from tests.services.chromium import chromium
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
@@ -43,6 +44,9 @@ SCREENS = {
 def main(*only: str) -> None:
     """Run the demo, and take a picture of every screen in every look."""
     FOLDER.mkdir(exist_ok=True)
+    take_fleet()
+    if only == ("fleet",):
+        return
     take_brokers()
     if only == ("brokers",):
         return
@@ -58,6 +62,23 @@ def main(*only: str) -> None:
             browser.close()
             demo.terminate()
             demo.stdout.read()
+
+
+def take_fleet() -> None:
+    """Take the picture of all databases of a fleet: the demo has one."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        sync_playwright() as playwright,
+        Site(fleet=(fleet := tenants(Path(folder)))) as site,
+    ):
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        site.do(furnish(fleet))
+        page = browser.new_context(**LOOKS["light"], device_scale_factor=1).new_page()  # type: ignore[arg-type]
+        page.goto(f"{site.address}/login#token={OPERATOR}")
+        page.get_by_role("cell", name="degraded", exact=True).wait_for()
+        page.wait_for_timeout(5000)
+        page.screenshot(path=FOLDER / "fleet-light.png")
+        browser.close()
 
 
 def take_brokers() -> None:

@@ -38,8 +38,8 @@ _DEADLINE = 5.0
 """Seconds that a reading may take."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a database that could not be read is tried again: first, and at most."""
-_LASTS = 60.0
-"""Seconds for which it goes on after it was last asked."""
+LASTS = 150.0
+"""Seconds for which it goes on after it was last asked, unless the caller says otherwise: scrapes may be rare."""
 _SHOWN_FOR = 5.0
 _KEPT_OPEN = 16
 """How many databases a fleet may have so that they stay open between readings."""
@@ -93,9 +93,9 @@ class Survey:
         """The thresholds of health [those of the app that leads the fleet]."""
         self._entries: dict[str, _Entry] = {}
         self._ages: dict[float, float] = {}
-        """When an age was last asked for."""
-        self._metered_at = float("-inf")
-        """When metrics were last asked for."""
+        """Until when an age is asked for."""
+        self._metered_until = float("-inf")
+        """Until when metrics are asked for."""
         self._shown: Collection[str] = ()
         self._shown_at = float("-inf")
         self._turn = 0
@@ -104,14 +104,14 @@ class Survey:
         self._reading: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
-    def ask(self, age: float, call: str, *, metered: bool = False) -> None:
-        """Keep readings at most so old, as far as the bounds allow, for a minute from now. Raises NotOpen."""
+    def ask(self, age: float, call: str, *, lasts: float = LASTS, metered: bool = False) -> None:
+        """Keep readings at most so old, as far as the bounds allow, for so many seconds from now. Raises NotOpen."""
         if not self._fleet._inside:  # noqa: SLF001 - a part of the fleet
             raise NotOpen(call, "the fleet is not open: write `async with fleet:` around it")
-        now = time.monotonic()
-        self._ages[age] = now
+        until = time.monotonic() + lasts
+        self._ages[age] = max(until, self._ages.get(age, until))
         if metered:
-            self._metered_at = now
+            self._metered_until = until
         self._follow()
         self._changed.set()
         if self._reading is None or self._reading.done():
@@ -190,7 +190,7 @@ class Survey:
     def _age(self) -> float | None:
         """Return the least age that is asked for; None: none is any more."""
         now = time.monotonic()
-        self._ages = {age: at for age, at in self._ages.items() if now - at < _LASTS}
+        self._ages = {age: until for age, until in self._ages.items() if now < until}
         return min(self._ages, default=None)
 
     def _next(self, age: float, now: float) -> _Entry | None:
@@ -256,7 +256,7 @@ class Survey:
         return reading
 
     async def _content(self, storage: Storage, member: Member) -> Reading:
-        metered = time.monotonic() - self._metered_at < _LASTS
+        metered = time.monotonic() < self._metered_until
         limits = self.limits or self._fleet._app._own.place.custom_checks.limits  # noqa: SLF001
         health = of_member(health_of(await member.place.front.examiner.of_database(storage, limits)))
         tally = await storage.ledger.tally(CAP)

@@ -19,6 +19,8 @@ from mainspring.model.health import ORDER, Check, Status, worst
 
 _AGE = 1.0
 """How old a row may be, as far as the survey allows."""
+_LASTS = 10.0
+"""Seconds for which rows are read after a request: a page that is open asks again and again."""
 _PATIENCE = 1.0
 """Seconds for which the first request waits for readings."""
 _LONGEST_REASON = 500
@@ -162,7 +164,7 @@ def _survey(call: Call) -> Survey:
 
 async def _rows(call: Call) -> list[DatabaseShown]:
     survey = _survey(call)
-    survey.ask(_AGE, "the overview of the fleet")
+    survey.ask(_AGE, "the overview of the fleet", lasts=_LASTS)
     read = survey.read()
     if read and not any(read.values()):
         await survey.caught_up(_PATIENCE)
