@@ -6,6 +6,7 @@ import pytest
 
 from mainspring import Mainspring
 from mainspring.dashboard import Dashboard, readings
+from mainspring.dashboard.readings import Readings
 from mainspring.model.views import Beat
 from mainspring.timing.backoff import NO_RETRY
 from tests.dashboard.scene import VIEWER, Scene, client_of, until
@@ -99,6 +100,7 @@ async def test_what_is_not_there_is_refused(scene: Scene, asked: dict[str, str],
 async def test_only_some_readings_of_windows_are_kept(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readings, "_KEPT", 2)
     kept = scene.dashboard._services.readings
+    assert isinstance(kept, Readings)
     for group in ("charge", "ship", "charge", "report"):
         await kept.measures("24h", group)
 
