@@ -18,6 +18,7 @@ OUTLOOK = "tests/contract/test_outlook.py"
 COMMANDS = "tests/integration/cli/test_fleet.py"
 COMMAND_WORKER = "tests/integration/cli/test_fleet_worker.py"
 DASHBOARD = "tests/dashboard/test_fleet.py"
+ACCESS = "tests/dashboard/test_fleet_access.py"
 METRICS = "tests/integration/fleet/test_metrics.py"
 
 MUTANTS: list[Mutant] = [
@@ -328,21 +329,21 @@ MUTANTS: list[Mutant] = [
         file="dashboard/site.py",
         was="        if services.database is not None:  # or",
         becomes="        if not services.is_there():  # or",
-        caught_by=f"{DASHBOARD}::test_without_login_no_database_answers_and_none_is_opened_or_betrayed",
+        caught_by=f"{ACCESS}::test_without_login_no_database_answers_and_none_is_opened_or_betrayed",
     ),
     Mutant(
         "a page tells anyone which databases there are",
         file="dashboard/site.py",
         was='held=False)).may("viewer"):\n                    response',
         becomes="held=False)).may(None):\n                    response",
-        caught_by=f"{DASHBOARD}::test_without_login_no_database_answers_and_none_is_opened_or_betrayed",
+        caught_by=f"{ACCESS}::test_without_login_no_database_answers_and_none_is_opened_or_betrayed",
     ),
     Mutant(
         "a login is one of a single database",
         file="dashboard/security/gate.py",
         was="cookie_name(request.scope[HOME])",
         becomes="cookie_name(request.scope[ROOT])",
-        caught_by=f"{DASHBOARD}::test_one_login_is_for_all_databases_and_ends_for_all",
+        caught_by=f"{ACCESS}::test_one_login_is_for_all_databases_and_ends_for_all",
     ),
     Mutant(
         "equal streams of two databases are one",

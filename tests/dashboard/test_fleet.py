@@ -2,85 +2,28 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import httpx2
 import pytest
 
-from mainspring import Fleet, Mainspring, intervals
+from mainspring import Fleet, Mainspring
 from mainspring.app.fleet import survey
 from mainspring.app.fleet.state import FleetState
 from mainspring.cli.dashboard import dashboard_of
-from mainspring.dashboard import Dashboard, FleetDashboard, Identity, Probes
-from mainspring.dashboard.api import FLEET_TABLE, TABLE
+from mainspring.dashboard import Dashboard, FleetDashboard, Probes
+from mainspring.dashboard.api import FLEET_TABLE
 from mainspring.dashboard.openapi import document
 from mainspring.model.errors import BadOption
-from tests.dashboard.browser import Browser
-from tests.dashboard.scene import BASE, CSRF, OPERATOR, VIEWER, client_of, until
+from tests.dashboard.scene import OPERATOR, VIEWER, client_of, until
 from tests.dashboard.served import served
-
-TOKENS: Any = {"operator": OPERATOR, "viewer": VIEWER}
-HOSTILE = "<img src=x onerror=alert(1)>/../é'\"&?#%2F"
-"""A name that is all that a URL and a page could misread."""
-REFUSING = "postgresql://shop@127.0.0.1:1/none"
-FIRST = "acme"
-"""It is used before all others, and has the audit of logins."""
-Urls = dict[str, str]
-
-
-def shop() -> Mainspring:
-    app = Mainspring("fleet://", name="shop")
-
-    @app.consumer("orders.placed", retry=intervals())
-    async def ship(order: dict[str, Any]) -> None: ...
-
-    return app
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Callable[..., Urls]:
-    return lambda *names: {name: f"sqlite:///{tmp_path}/{number}.db" for number, name in enumerate(names)}
-
-
-@asynccontextmanager
-async def opened(urls: Any, **options: Any) -> AsyncIterator[tuple[Fleet, FleetDashboard]]:
-    """A fleet that is open, its databases migrated as far as they can be, and its dashboard."""
-    fleet = Fleet(shop(), urls, **options)
-    dashboard = FleetDashboard(fleet, tokens=TOKENS)
-    async with fleet:
-        usable = [name for name in fleet if fleet._members[name].address.engine == "sqlite"]
-        await fleet.migrate(databases=usable)
-        await fleet.declare(databases=usable)
-        yield fleet, dashboard
-        await dashboard.aclose()
-
-
-def at(name: str, path: str) -> str:
-    return f"/db/{quote(name, safe='')}{path}"
-
-
-async def rows(client: Any, **query: Any) -> dict[str, Any]:
-    answer = await client.get("/api/databases", params=query)
-    assert answer.status_code == 200, answer.text
-    return {row["name"]: row for row in answer.json()["rows"]}
-
-
-def operator(dashboard: Any) -> Any:
-    return client_of(dashboard, {"Authorization": f"Bearer {OPERATOR}"})
-
-
-def viewer(dashboard: Any) -> Any:
-    return client_of(dashboard, {"Authorization": f"Bearer {VIEWER}"})
-
+from tests.dashboard.tenants import REFUSING, TOKENS, Files, at, opened, operator, rows, shop, viewer
 
 # --- the overview -----------------------------------------------------------------------------------------
 
 
-async def test_the_overview_has_a_row_for_every_database_and_the_sums(files: Callable[..., Urls]) -> None:
+async def test_the_overview_has_a_row_for_every_database_and_the_sums(files: Files) -> None:
     async with opened(files("acme", "bolt")) as (fleet, dashboard), viewer(dashboard) as client:
         await fleet.publish_many([("orders.placed", {"n": n}) for n in range(3)], database="acme")
         await fleet.publish("orders.placed", {"n": 3}, database="bolt", delay="1h")
@@ -96,7 +39,7 @@ async def test_the_overview_has_a_row_for_every_database_and_the_sums(files: Cal
 
 
 async def test_databases_that_cannot_be_used_cost_the_others_nothing(
-    files: Callable[..., Urls], monkeypatch: pytest.MonkeyPatch
+    files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(survey, "_DEADLINE", 3600.0)  # those that hang do not end by themselves, however slow this runs
     held: list[Any] = []
@@ -139,9 +82,7 @@ async def _is_read(client: Any, name: str) -> bool:
     return (await rows(client))[name]["status"] is not None
 
 
-async def test_what_a_database_held_is_shown_with_its_age_while_it_cannot_be_read(
-    files: Callable[..., Urls], tmp_path: Path
-) -> None:
+async def test_what_a_database_held_is_shown_with_its_age_while_it_cannot_be_read(files: Files, tmp_path: Path) -> None:
     async with opened(files("acme", "bolt"), idle="100ms") as (fleet, dashboard), viewer(dashboard) as client:
         await fleet.publish("orders.placed", {"n": 1}, database="bolt")
         before = (await rows(client))["bolt"]
@@ -165,7 +106,7 @@ async def _is_well(client: Any, name: str) -> bool:
     return (await rows(client))[name]["error"] is None
 
 
-async def test_a_file_that_is_not_there_is_not_made_by_looking(files: Callable[..., Urls], tmp_path: Path) -> None:
+async def test_a_file_that_is_not_there_is_not_made_by_looking(files: Files, tmp_path: Path) -> None:
     fleet = Fleet(shop(), files("acme"))
     dashboard = FleetDashboard(fleet, tokens=TOKENS)
     async with fleet, viewer(dashboard) as client:
@@ -176,7 +117,7 @@ async def test_a_file_that_is_not_there_is_not_made_by_looking(files: Callable[.
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_of_many_databases_at_most_eight_are_open_for_the_overview(files: Callable[..., Urls]) -> None:
+async def test_of_many_databases_at_most_eight_are_open_for_the_overview(files: Files) -> None:
     names = [f"t{n:02}" for n in range(40)]
     fleet = Fleet(shop(), files(*names))
     await fleet.migrate()
@@ -198,7 +139,7 @@ async def _all_closed(fleet: Fleet) -> bool:
     return FleetState(fleet).open == 0
 
 
-async def test_rows_are_found_sorted_and_bounded_by_the_server(files: Callable[..., Urls]) -> None:
+async def test_rows_are_found_sorted_and_bounded_by_the_server(files: Files) -> None:
     urls = files("acme", "bolt", "Acme west", "cask") | {"dead": REFUSING}
     async with opened(urls) as (fleet, dashboard), viewer(dashboard) as client:
         await fleet.publish_many([("orders.placed", {})] * 2, database="bolt")
@@ -222,7 +163,7 @@ async def test_rows_are_found_sorted_and_bounded_by_the_server(files: Callable[.
     assert named == {"names": [{"name": "Acme west", "status": "healthy"}], "found": 1}
 
 
-async def test_a_stream_of_the_overview_follows_the_databases(files: Callable[..., Urls]) -> None:
+async def test_a_stream_of_the_overview_follows_the_databases(files: Files) -> None:
     urls = files("acme")
     async with (
         opened(lambda: dict(urls)) as (fleet, dashboard),
@@ -249,7 +190,7 @@ async def test_a_stream_of_the_overview_follows_the_databases(files: Callable[..
     assert {row["name"] for row in seen[1]["rows"]} == {"acme", "bolt"}
 
 
-async def test_equal_streams_of_two_databases_show_each_its_own(files: Callable[..., Urls]) -> None:
+async def test_equal_streams_of_two_databases_show_each_its_own(files: Files) -> None:
     async with (
         opened(files("acme", "bolt")) as (fleet, dashboard),
         served(dashboard, closing=dashboard.end_streams) as url,
@@ -273,188 +214,10 @@ async def _first(answer: Any) -> Any:
     raise AssertionError("the stream ended")
 
 
-# --- who may do what --------------------------------------------------------------------------------------
-
-
-def _paths() -> Iterator[tuple[str, str]]:
-    for table in (TABLE, FLEET_TABLE):
-        for route in table:
-            yield route.method, route.path.replace("{id}", "01890a5d-ac96-774b-bcce-b302099a8057")
-    for path in (
-        "/metrics",
-        "/api/openapi.json",
-        "/health",
-        "/health/live",
-        "/health/ready",
-        "/api/nothing",
-        "/",
-        "/x",
-    ):
-        yield "GET", path
-
-
-async def test_without_login_no_database_answers_and_none_is_opened_or_betrayed(files: Callable[..., Urls]) -> None:
-    fleet = Fleet(shop(), files("acme", "bolt"))
-    dashboard = FleetDashboard(fleet, tokens=TOKENS)
-    public = ("/api/session", "/api/login", "/api/watch", "/", "/x", "/api/nothing")
-    async with fleet, client_of(dashboard) as client:
-        for method, path in dict.fromkeys(_paths()):
-            body: Any = {"json": {}} if method == "POST" else {}
-            told = []
-            for name in ("bolt", "nope"):
-                answer = await client.request(method, at(name, path), **body)
-                told.append((answer.status_code, _timeless(answer.text.replace(name, "…"))))
-            assert told[0] == told[1], f"{method} {path} tells which databases there are"
-            assert path in public or told[0][0] in (401, 404, 405), (method, path, told)
-        for path in ("/api/fleet", "/api/databases", "/api/databases/names", "/metrics", "/api/openapi.json"):
-            assert (await client.get(path)).status_code == 401, path
-        opened_at = {name: fleet[name]._own.connection.is_open for name in fleet}
-    await dashboard.aclose()
-
-    assert opened_at == {"acme": False, "bolt": False}
-
-
-def _timeless(text: str) -> str:
-    return json.dumps({**json.loads(text), "now": ""}) if text.startswith('{"user"') else text
-
-
-async def test_a_viewer_acts_in_no_database_and_the_attempt_is_recorded(files: Callable[..., Urls]) -> None:
-    async with opened(files(FIRST, "bolt")) as (fleet, dashboard), viewer(dashboard) as client:
-        answer = await client.post(at("bolt", "/api/consumers/pause"), json={"group": "ship"})
-        elsewhere = await client.post(at("nope", "/api/consumers/pause"), json={"group": "ship"})
-        await asyncio.wait(dashboard._access_log._writing)
-        paused = [each.paused_at for each in await fleet["bolt"].groups.list()]
-        [line] = [each for each in await fleet[FIRST].audit() if each.action == "refused"]
-
-    assert (answer.status_code, elsewhere.status_code) == (403, 403)
-    assert paused == [None]
-    assert (line.subject, line.by) == ("POST /db/bolt/api/consumers/pause", "viewer (dashboard)")
-
-
-async def test_one_login_is_for_all_databases_and_ends_for_all(files: Callable[..., Urls]) -> None:
-    async with opened(files("acme", "bolt")) as (fleet, dashboard):
-        browser = Browser(dashboard)
-        await browser.log_in(OPERATOR)
-        refused = await browser.post(at("bolt", "/api/consumers/pause"), {"group": "ship"}, **{CSRF: None})
-        foreign = await browser.post(
-            at("bolt", "/api/consumers/pause"), {"group": "ship"}, Origin="https://evil.example"
-        )
-        untouched = [each.paused_at for each in await fleet["bolt"].groups.list()]
-        done = await browser.post(at("bolt", "/api/consumers/pause"), {"group": "ship"})
-        by = [each.paused_by for each in await fleet["bolt"].groups.list()]
-        other = [each.paused_by for each in await fleet["acme"].groups.list()]
-        session = (await browser.client.get(at("acme", "/api/session"))).json()
-        cookies = dict(browser.client.cookies.items())
-        await browser.post(at("acme", "/api/logout"))
-        browser.client.cookies.update(cookies)
-        over = await browser.client.get(at("bolt", "/api/overview"))
-        whole = await browser.client.get("/api/fleet")
-        await browser.client.aclose()
-        log = [(each.action, each.subject) for each in reversed(await fleet["acme"].audit())]
-
-    assert (refused.status_code, foreign.status_code, untouched) == (403, 403, [None])
-    assert done.status_code == 204
-    assert (by, other) == (["operator (dashboard)"], [None])
-    assert (session["role"], session["database"], session["missing"]) == ("operator", "acme", False)
-    assert (over.status_code, whole.status_code) == (401, 401)
-    assert ("log in", "dashboard") in log
-    assert ("log out", "dashboard") in log
-
-
-async def test_guesses_are_counted_once_for_all_databases(files: Callable[..., Urls]) -> None:
-    async with opened(files(FIRST, *(f"t{n}" for n in range(30)))) as (fleet, dashboard):
-        async with client_of(dashboard, {"Authorization": "Bearer wrong"}) as client:
-            answers = await asyncio.gather(*(client.get(at(f"t{n}", "/api/overview")) for n in range(30)))
-        await asyncio.wait(dashboard._access_log._writing)
-        lines = [each for each in await fleet[FIRST].audit() if each.action.startswith("log in ")]
-
-    assert sorted({answer.status_code for answer in answers}) == [401, 429]
-    assert len(lines) == 2  # one of each kind, whatever the database
-
-
-async def test_a_name_that_the_fleet_does_not_have_is_not_found(files: Callable[..., Urls]) -> None:
-    async with opened(files("acme")) as (_, dashboard), viewer(dashboard) as client:
-        page = await client.get("/db/nope/messages")
-        answer = await client.get("/db/nope/api/overview")
-        session = (await client.get("/db/nope/api/session")).json()
-        there = await client.get("/db/acme/messages")
-        too_long = await client.get(f"/db/{'x' * 201}/api/overview")
-
-    assert (page.status_code, there.status_code) == (404, 200)
-    assert '<meta name="mainspring-root" content="/db/nope">' in page.text
-    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "no_database")
-    assert "no database 'nope'" in answer.json()["error"]["message"]
-    assert session["missing"] is True
-    assert too_long.status_code == 404
-
-
-async def test_a_hostile_name_is_text_and_leads_to_its_database_alone(files: Callable[..., Urls]) -> None:
-    async with (
-        opened(files("acme", HOSTILE)) as (fleet, dashboard),
-        served(dashboard) as url,
-        viewer(dashboard) as inner,
-    ):
-        import httpx2
-
-        await fleet.publish("orders.placed", {}, database=HOSTILE)
-        headers = {"Authorization": f"Bearer {VIEWER}"}
-        async with httpx2.AsyncClient(base_url=url, headers=headers) as client:
-            page = await client.get(at(HOSTILE, "/"))
-            totals = (await client.get(at(HOSTILE, "/api/overview"))).json()["totals"]
-            other = (await client.get(at("acme", "/api/overview"))).json()["totals"]
-            lower = await client.get(at(HOSTILE, "/messages?state=dead").replace("%3C", "%3c"))
-        found = await rows(inner)
-
-    assert "<img" not in page.text
-    assert f'content="/db/{quote(HOSTILE, safe="")}"' in page.text
-    assert (totals["ready"], other["ready"]) == (1, 0)
-    # Pages compare their addresses with their root, which is encoded in one way.
-    assert (lower.status_code, lower.headers["location"]) == (307, at(HOSTILE, "/messages?state=dead"))
-    assert HOSTILE in found
-
-
-@pytest.mark.parametrize("prefix", ["", "/ops"])
-async def test_links_of_pages_are_below_the_database_and_files_below_the_whole(
-    files: Callable[..., Urls], prefix: str
-) -> None:
-    fleet = Fleet(shop(), files("acme"))
-    dashboard = FleetDashboard(fleet, tokens=TOKENS, root_path=prefix)
-    async with fleet, client_of(dashboard) as client:
-        page = (await client.get("/db/acme/consumers")).text
-        whole = (await client.get("/")).text
-        [script] = [part.split('"')[0] for part in page.split('src="') if "main.js" in part.split('"')[0]]
-        file = await client.get(script.removeprefix(prefix))
-    await dashboard.aclose()
-
-    assert f'<meta name="mainspring-root" content="{prefix}/db/acme">' in page
-    assert f'<meta name="mainspring-home" content="{prefix}">' in page
-    assert f'<meta name="mainspring-root" content="{prefix}">' in whole
-    assert script.startswith(f"{prefix}/static/")
-    assert file.status_code == 200
-
-
-async def test_a_login_of_the_host_application_is_for_all_databases(files: Callable[..., Urls]) -> None:
-    async def ann(_request: Any) -> Identity:
-        return Identity("ann", "operator")
-
-    fleet = Fleet(shop(), files("acme", "bolt"))
-    await fleet.migrate()
-    await fleet.declare()
-    dashboard = FleetDashboard(fleet, authenticate=ann)
-    async with fleet, client_of(dashboard, {"Origin": BASE, "Sec-Fetch-Site": "same-origin"}) as client:
-        csrf = (await client.get("/api/session")).json()["csrf"]
-        without = await client.post(at("bolt", "/api/consumers/pause"), json={"group": "ship"})
-        done = await client.post(at("bolt", "/api/consumers/pause"), json={"group": "ship"}, headers={CSRF: csrf})
-        by = [each.paused_by for each in await fleet["bolt"].groups.list()]
-    await dashboard.aclose()
-
-    assert (without.status_code, done.status_code, by) == (403, 204, ["ann (dashboard)"])
-
-
 # --- databases that come and go ---------------------------------------------------------------------------
 
 
-async def test_a_database_that_leaves_is_dropped_and_one_that_moves_is_another(files: Callable[..., Urls]) -> None:
+async def test_a_database_that_leaves_is_dropped_and_one_that_moves_is_another(files: Files) -> None:
     urls = files("acme", "bolt")
     async with opened(lambda: dict(urls)) as (fleet, dashboard), operator(dashboard) as client:
         await fleet.publish("orders.placed", {}, database="bolt")
@@ -473,7 +236,7 @@ async def test_a_database_that_leaves_is_dropped_and_one_that_moves_is_another(f
     assert (gone.status_code, kept, left) == (404, [], ["acme"])
 
 
-async def test_a_fleet_that_is_not_open_is_opened_and_closed_by_its_dashboard(files: Callable[..., Urls]) -> None:
+async def test_a_fleet_that_is_not_open_is_opened_and_closed_by_its_dashboard(files: Files) -> None:
     fleet = Fleet(shop(), files("acme"))
     await fleet.migrate()
     dashboard = FleetDashboard(fleet, tokens=TOKENS)
@@ -488,14 +251,14 @@ async def test_a_fleet_that_is_not_open_is_opened_and_closed_by_its_dashboard(fi
     assert (was_open, FleetState(fleet).is_open) == (True, False)
 
 
-def test_the_command_serves_what_it_has_loaded(files: Callable[..., Urls]) -> None:
+def test_the_command_serves_what_it_has_loaded(files: Files) -> None:
     app = shop()
 
     assert isinstance(dashboard_of(Fleet(app, files("acme")), {"tokens": TOKENS}, database_only=False), FleetDashboard)
     assert isinstance(dashboard_of(Mainspring("memory://"), {"tokens": TOKENS}, database_only=True), Dashboard)
 
 
-def test_it_is_for_a_fleet_and_has_authentication(files: Callable[..., Urls], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_for_a_fleet_and_has_authentication(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPERATOR", "VIEWER"):
         monkeypatch.delenv(f"MAINSPRING_DASHBOARD_{name}_TOKEN", raising=False)
 
@@ -519,7 +282,7 @@ def test_the_document_lists_the_routes_of_the_overview() -> None:
 # --- probes -----------------------------------------------------------------------------------------------
 
 
-async def test_probes_of_a_fleet_tell_the_worker_from_its_databases(files: Callable[..., Urls]) -> None:
+async def test_probes_of_a_fleet_tell_the_worker_from_its_databases(files: Files) -> None:
     app = shop()
     stuck: list[str] = []
     app.health.check("model", lambda: not stuck, tags=["live"])
