@@ -251,6 +251,19 @@ async def test_a_fleet_that_is_not_open_is_opened_and_closed_by_its_dashboard(fi
     assert (was_open, FleetState(fleet).is_open) == (True, False)
 
 
+async def test_a_fleet_without_any_database_is_one_all_the_same() -> None:
+    fleet = Fleet(shop(), dict)
+    dashboard = FleetDashboard(fleet, tokens=TOKENS)
+    async with fleet, viewer(dashboard) as client:
+        sums = (await client.get("/api/fleet")).json()
+        found = await rows(client)
+        numbers = await client.get("/metrics")
+    await dashboard.aclose()
+
+    assert (sums["status"], sums["databases"], found) == ("healthy", 0, {})
+    assert 'mainspring_fleet_databases{database="",state="known"} 0.0' in numbers.text
+
+
 def test_the_command_serves_what_it_has_loaded(files: Files) -> None:
     app = shop()
 

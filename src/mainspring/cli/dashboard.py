@@ -65,9 +65,10 @@ def dashboard(
         raise Refused(f"--port {port} must be between 0 and 65535")
     role: Role = "viewer" if read_only else "operator"
     tokens = {each: token for each, token in environment_tokens().items() if each == "viewer" or not read_only}
-    if target.fleet() is not None:
-        raise Refused("the dashboard shows one database of a fleet: add --database NAME")
-    found = target.find()
+    fleet = target.fleet()
+    if fleet is not None and target.database:
+        raise Refused("the dashboard shows all databases of a fleet, or one: omit --database, or give one name")
+    found = target.find() if fleet is None else fleet
     listening = usual_socket(host) if port is None else bound(host, port)
     # For a host name, only the socket knows the address.
     here = is_loopback(listening.getsockname()[0])

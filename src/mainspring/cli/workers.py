@@ -183,8 +183,6 @@ def worker(
         service.log_to_stderr(log_level, log_format)
         return _keep_several(processes, [*again, "--parent", "supervisor", "--line"])
     loaded = target.load()
-    if isinstance(loaded, Fleet) and probe is not None:
-        raise Refused(f"--probe does not report on a fleet yet: omit it, and run `mainspring health {spec}`")
     if parent == "reloader":
         _refuse_production(target.code().options)
     logging: dict[str, Any] = {"level": log_level, "form": log_format}
@@ -280,7 +278,6 @@ async def probed(
         async with worker as working:
             yield working
         return
-    assert isinstance(app, Mainspring), "refused for a fleet"
     from mainspring.dashboard.probes import Probes
     from mainspring.dashboard.server import Server, address_of, bound
 

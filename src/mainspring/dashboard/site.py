@@ -127,7 +127,8 @@ class Site:
 
     async def _metrics(self, request: Request) -> Response:
         services = await self._known(request)
-        return await services.lifecycle.around(lambda: metrics_response(services.fleet or services.app))
+        shown = services.app if services.fleet is None else services.fleet
+        return await services.lifecycle.around(lambda: metrics_response(shown))
 
     async def _document(self, request: Request) -> Response:
         await self._known(request)

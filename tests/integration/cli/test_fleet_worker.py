@@ -1,9 +1,11 @@
 """`mainspring worker` over a fleet: which databases it serves, and what it says of them."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests.integration.cli.conftest import HERE
@@ -97,7 +99,6 @@ def test_a_worker_whose_databases_are_not_known_yet_waits_for_them(stores: Shell
     [
         (["stores:fleet", "--database", "bolb"], "--database 'bolb' is no database of the fleet. Did you mean 'bolt'?"),
         (["stores:fleet", "--most-open", "0"], "most_open=0 must be a whole number from 1 to 10,000"),
-        (["stores:fleet", "--probe", "127.0.0.1:0"], "--probe does not report on a fleet yet: omit it, and run"),
         (["stores:alone", "--most-open", "3"], "--most-open is for the worker of a fleet, and stores:alone is an app"),
         (["stores:fleet", "--share"], "fleet.worker() with share=True needs a database that keeps what concerns all"),
         (["stores:homeless", "--share"], "'acne' is no database of the fleet. Did you mean 'acme'?"),
@@ -141,3 +142,43 @@ def test_a_fleet_on_postgresql_is_migrated_worked_and_looked_at(
     assert "mainspring migrate --database bolt" in health.out
     assert revived.json == {name: {"revived": 1} for name in names}
     assert [each["ready"] for each in listed.json] == [1, 1]
+
+
+def test_the_probes_of_a_worker_are_those_of_the_fleet(stores: Shell) -> None:
+    stores("migrate", "stores:fleet")
+    with stores.started("worker", "stores:fleet", "--probe", "127.0.0.1:0") as worker:
+        line_with(worker, "worker ready")
+        with httpx2.Client(base_url=_address(line_with(worker, "probes"))) as client:
+            ready = client.get("/health/ready")
+            numbers = client.get("/metrics").text
+        assert stop(worker).code == 0
+
+    assert (ready.status_code, ready.json()["status"]) == (200, "healthy")
+    assert {each["name"] for each in ready.json()["checks"]} == {"discovery", "databases"}
+    assert 'mainspring_fleet_databases{database="",state="known"} 3.0' in numbers
+
+
+def test_the_dashboard_shows_all_databases_of_a_fleet_or_one(stores: Shell) -> None:
+    stores("migrate", "stores:found")
+    with stores.started("dashboard", "stores:found", "--port", "0") as dashboard:
+        base, _, token = line_with(dashboard, "as operator").partition("/login#token=")
+        with httpx2.Client(base_url=_address(base), headers={"Authorization": f"Bearer {token.strip()}"}) as client:
+            rows = client.get("/api/databases").json()["rows"]
+            one = client.get("/db/bolt/api/overview")
+        assert stop(dashboard).code == 0
+    with stores.started("dashboard", "stores:found", "--database", "bolt", "--port", "0") as dashboard:
+        base, _, token = line_with(dashboard, "as operator").partition("/login#token=")
+        with httpx2.Client(base_url=_address(base), headers={"Authorization": f"Bearer {token.strip()}"}) as client:
+            alone = client.get("/api/overview")
+        assert stop(dashboard).code == 0
+    refused = stores("dashboard", "stores:found", "--database", "b*", "--port", "0")
+
+    assert [row["name"] for row in rows] == ["acme", "bolt", "cask"]
+    assert (one.status_code, alone.status_code) == (200, 200)
+    assert "the dashboard shows all databases of a fleet, or one" in refused.complaint
+
+
+def _address(line: str) -> str:
+    found = re.search(r"http://[^/\s]+", line)
+    assert found is not None, line
+    return found[0]
