@@ -1,5 +1,6 @@
 """A fleet with a dashboard, as the tests of it need one."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -57,3 +58,15 @@ def operator(dashboard: Any) -> Any:
 
 def viewer(dashboard: Any) -> Any:
     return client_of(dashboard, {"Authorization": f"Bearer {VIEWER}"})
+
+
+async def paused_by(app: Mainspring, group: str = "ship") -> str | None:
+    """Who has paused a group: a database of a fleet has one of the fleet's own, too."""
+    [found] = [each for each in await app.groups.list() if each.name == group]
+    return found.paused_by
+
+
+async def written(dashboard: FleetDashboard) -> None:
+    """Wait until what was refused is in the audit."""
+    if dashboard._access_log._writing:
+        await asyncio.wait(dashboard._access_log._writing)
