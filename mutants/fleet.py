@@ -115,13 +115,6 @@ MUTANTS: list[Mutant] = [
         caught_by=FLAPS,
     ),
     Mutant(
-        "a database that cannot be used keeps its turn for a minute",
-        file="app/fleet/worker.py",
-        was="                        turn.end()  # its end",
-        becomes="                        await asyncio.sleep(60)  # its end",
-        caught_by="tests/faults/test_fleet.py::test_a_server_with_five_of_twenty_databases_dies_and_the_others_go_on",
-    ),
-    Mutant(
         "a claim that has lapsed is nothing to do",
         file="storage/postgres/sql/workers.sql#outlook",
         was="AND d.held_by IS NOT NULL",
