@@ -200,7 +200,7 @@ async def many_databases(url: str, options: argparse.Namespace) -> None:
     print(f"  drain, 1 database of {total:,}: {statistics.median(one):,.0f} msg/s (median), all acknowledged")
     for (count, each), found in rates.items():
         share = statistics.median(map(truediv, found, one))
-        wanted = f" (≥ {fleet.WANTED}: {verdict(share >= fleet.WANTED)})" if count * each == total else ""
+        wanted = f" (≥ {fleet.WANTED}: {verdict(share >= fleet.WANTED)})" if each == total // count else ""
         print(
             f"  drain, {count} databases of {each:,}: {statistics.median(found):,.0f} msg/s, {share:.2f} of one{wanted}"
         )
