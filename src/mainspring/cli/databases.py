@@ -221,12 +221,12 @@ class _Progress:
         """Wait for one of them, and clear the line."""
         self._is_shown = not task.done() and self._stream.isatty()
         self._show()
-        outcome = await task
+        await asyncio.wait([task])  # Ctrl-C ends this wait at once, whatever the task makes of it
         if self._is_shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
             self._is_shown = False
-        return outcome
+        return task.result()
 
     def add_one(self) -> None:
         """Count one."""
