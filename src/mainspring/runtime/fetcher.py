@@ -109,6 +109,12 @@ class Fetcher(Service):
         self._passed_over = False
         """Whether a suspect that must run alone was left, since another was in hand."""
         self._drains = False
+        self._has_rested = False
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether its last claim has found all that is due, and nothing was reported since."""
+        return self._has_rested and not self._alarm.is_set
 
     def freed(self, group: str) -> None:
         """Note a free slot of this group: claim again if the group may have more waiting."""
@@ -179,11 +185,13 @@ class Fetcher(Service):
         pause, scan_again = await self._wakeup.rest(self._stirred_at, self._executors.keys() - self._more)
         if scan_again:
             self._scan_everything()
+        self._has_rested = not scan_again
         return min(pause, reap_in, self._look_again_in)
 
     async def fetch(self, wants: Sequence[ClaimRequest]) -> bool:
         """Claim once, and pass the deliveries to their executors. Returns whether there may be more to claim."""
         self._claimed_at = sent = self._clock.monotonic()
+        self._has_rested = False
         try:
             claimed = await self._claim(wants)
             short = self._hand_out(wants, claimed, sent)

@@ -187,6 +187,11 @@ class Fetchers:
         for each in self._all:
             each.abandon()
 
+    @property
+    def are_resting(self) -> bool:
+        """Whether none of them knows of anything that is due."""
+        return all(each.is_resting for each in self._all)
+
     def reports(self) -> dict[str, LoopReport]:
         """Return a report per loop."""
         return {each.name: each.report() for each in self._all}

@@ -56,6 +56,11 @@ class Alarm:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
+    @property
+    def is_set(self) -> bool:
+        """Whether the next sleep ends at once."""
+        return self._set
+
     async def sleep(self, seconds: float) -> bool:
         """Sleep until set or until the time is up. Returns True if it was set."""
         if not self._set and seconds > 0:

@@ -260,6 +260,12 @@ class Worker:
         """How many deliveries are claimed and not yet settled."""
         return len(self._in_hand)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has nothing in hand, and knows of nothing that is due."""
+        has_ticked = self._scheduler.report().turns > 0
+        return not self._in_hand and has_ticked and self._fetchers.are_resting
+
     async def _prepare(self) -> None:
         tended = self._settings.tended
         if not tended:

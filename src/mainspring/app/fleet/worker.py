@@ -30,6 +30,8 @@ _FIRST_PAUSE = 1.0
 _LONGEST_OUTAGE = 60.0
 _GLANCE = 0.1
 """Seconds between two checks whether an open worker has work."""
+_BRIEF = 0.02
+"""The same while others wait for its place."""
 _SLICE = 2.0
 """Seconds after which a busy worker makes room, if others wait, for each unit of the weight of its database."""
 _PING_AFTER = 5.0
@@ -196,7 +198,7 @@ class Attendance:
         first = seen = self._settled()
         is_over = False
         while not is_over or (running.in_hand and running.ready):
-            await asyncio.sleep(_GLANCE)
+            await asyncio.sleep(_BRIEF if self._turns.is_crowded else _GLANCE)
             self._check_runs(running)
             now, counted = time.monotonic(), self._settled()
             if counted != seen:
@@ -206,7 +208,7 @@ class Attendance:
             if now - pinged_at >= _PING_AFTER:
                 pinged_at = now
                 await self._ping()
-            if not is_over and (self._is_leaving() or self._is_over(now - begun, now - active_at)):
+            if not is_over and (self._is_leaving() or self._is_over(running, now - begun, now - active_at)):
                 is_over = True
                 running.drain()
         return self._settled() != first
@@ -216,12 +218,12 @@ class Attendance:
         if not running.ready and not self._is_leaving():
             raise StorageUnavailable("its worker could not start, or has ended by itself: the log says why")
 
-    def _is_over(self, served: float, idled: float) -> bool:
+    def _is_over(self, running: Worker, served: float, idled: float) -> bool:
         """Return whether a worker makes room that has served and idled for so many seconds."""
         if not self._turns.is_crowded:
             return idled >= self._options.idle.total_seconds()
         is_used_up = self._options.order == "round-robin" and served >= _SLICE * self.member.database.weight
-        return idled >= 2 * _GLANCE or is_used_up
+        return running.is_idle or is_used_up
 
     async def _ping(self) -> None:
         async with asyncio.timeout(_DEADLINE):
