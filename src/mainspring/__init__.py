@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from mainspring.model.lease import LeaseView
     from mainspring.model.measures import Bucket, Histogram, MeasuresView, RatesView
     from mainspring.model.message import Cancelled, Claim, Keep, Priority, Receipt, ReleasedClaims
+    from mainspring.model.move import Move
     from mainspring.model.retention import Pruned, Retention
     from mainspring.model.search import Causes, CauseView, Chain, Filter, Link
     from mainspring.model.verdict import Bury, Cancel, Done, Failure, Retry, Snooze
@@ -146,6 +147,7 @@ __all__ = [
     "MeasuresView",
     "MessageView",
     "Middleware",
+    "Move",
     "MsgpackCodec",
     "OnceOptions",
     "Options",
@@ -242,6 +244,7 @@ _HOMES = {
     "mainspring.model.inbox": ("Admission", "InboxKey", "InboxView"),
     "mainspring.model.join": ("Follower", "JoinOutcome", "JoinReceipt", "JoinView"),
     "mainspring.model.lease": ("LeaseView",),
+    "mainspring.model.move": ("Move",),
     "mainspring.model.message": ("Cancelled", "Claim", "Keep", "Priority", "Receipt", "ReleasedClaims"),
     "mainspring.model.verdict": ("Bury", "Cancel", "Done", "Failure", "Retry", "Snooze"),
     "mainspring.model.retention": ("Pruned", "Retention"),

@@ -9,7 +9,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
-from mainspring.model.errors import NotGranted, SchemaMissing, SchemaTooNew, StorageError, StorageUnavailable
+from mainspring.model.errors import (
+    DatabaseMoved,
+    NotGranted,
+    SchemaMissing,
+    SchemaTooNew,
+    StorageError,
+    StorageUnavailable,
+)
 from mainspring.model.join import Join
 from mainspring.model.message import Draft, Published, Receipt, UniqueKey
 from mainspring.storage.contract import Storage
@@ -192,7 +199,8 @@ class PublishBatcher:
             try:
                 return await store()
             except StorageUnavailable as error:
-                if self._clock.monotonic() + pause >= until:
+                is_over = isinstance(error, DatabaseMoved) and error.is_over
+                if is_over or self._clock.monotonic() + pause >= until:
                     raise
                 _logger.debug("retrying the publish of %d messages: %s", count, error)
                 await self._sleep(pause * random.uniform(0.5, 1.0))

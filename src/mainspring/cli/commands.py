@@ -22,13 +22,13 @@ from mainspring.cli import (
     demo,
     doctor,
     fanout,
-    fleet,
     groups,
     inbox,
     init,
     joins,
     leases,
     messages,
+    move,
     publish,
     schedule_edit,
     top,
@@ -107,7 +107,7 @@ def _commands() -> App:
     app.command(dead.app)
     app.command(groups.app)
     app.command(workers.app)
-    app.command(fleet.app)
+    app.command(move.app)  # fleet, with the commands of both files
     app.command(joins.app)
     app.command(inbox.app)
     app.command(brokers.app)

@@ -15,7 +15,7 @@ from mainspring.cli.output import Column, Columns, print_line, print_list
 from mainspring.cli.target import Json, OfApp, OfDatabases, Spec, Target, application
 from mainspring.model.health import Status
 
-app: App = App(name="fleet", help="List the databases of a fleet.")
+app: App = App(name="fleet", help="List the databases of a fleet, and move one to another place.")
 
 
 @dataclass(frozen=True, slots=True)

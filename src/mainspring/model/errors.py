@@ -26,6 +26,7 @@
     ├── TransactionConflict         a handler's transaction kept colliding with others
     ├── StorageError                an error of the database
     │   ├── StorageUnavailable          it is unreachable; retry
+    │   │   └── DatabaseMoved               its content moves, or has moved, to another database
     │   ├── NotGranted                  the role lacks a right; ``mainspring doctor`` prints the GRANT
     │   ├── SchemaMissing               ``mainspring migrate`` has not been run
     │   ├── SchemaDamaged               a table was dropped after its migration
@@ -41,6 +42,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -230,6 +232,34 @@ class StorageError(MainspringError):
 
 class StorageUnavailable(StorageError):
     """The database is unreachable. Retrying is right and safe."""
+
+
+_MOVED = re.compile(r"database '(.*)' (moves|has moved) to '(.*)': nothing is stored")
+
+
+class DatabaseMoved(StorageUnavailable):
+    """The content of a database of a fleet moves to another one, which refuses writes as well until that is done.
+
+    ``name`` and ``target`` are the names of both; ``is_over``: the content is served in the target by now.
+    """
+
+    def __init__(self, name: str, target: str, *, is_over: bool) -> None:
+        self.name = name
+        self.target = target
+        self.is_over = is_over
+        said = f"the database {name!r} {'has moved' if is_over else 'moves'} to {target!r}, and nothing was stored"
+        super().__init__(
+            f"{said}: write fleet.publish(…), which finds the new place, or correct the URL; with tx=, begin the "
+            f"transaction in the new place, and leave the old one alone"
+            if is_over
+            else f"{said}: try again soon; fleet.moves() and `mainspring fleet moves` tell how far it is"
+        )
+
+    @classmethod
+    def read(cls, text: str) -> DatabaseMoved | None:
+        """Return the error that a database's own is about; None if it is about something else."""
+        found = _MOVED.search(text)
+        return None if found is None else cls(found[1], found[3], is_over=found[2] == "has moved")
 
 
 class NotGranted(StorageError):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from mainspring.model.errors import MainspringError, StorageUnavailable
+from mainspring.model.errors import DatabaseMoved, MainspringError, StorageUnavailable
 from mainspring.model.schedule import Due, ScheduleAdvance, ScheduleTick
 from mainspring.runtime.offline import AWAY_POLL, Offline
 from mainspring.runtime.reports import RateLimitedLog
@@ -86,6 +86,9 @@ class Scheduler(Service):
             return await self._online_turn()
         try:
             pause = await self._offline_turn(offline) if offline.is_away else await self._online_turn()
+        except DatabaseMoved:
+            offline.back()  # its schedules are kept elsewhere
+            raise
         except StorageUnavailable as error:
             offline.lost()
             if not offline.is_away:

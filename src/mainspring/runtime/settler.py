@@ -10,7 +10,7 @@ from datetime import timedelta
 from operator import attrgetter
 from typing import Protocol, assert_never
 
-from mainspring.model.errors import NotGranted, StorageError, StorageUnavailable
+from mainspring.model.errors import DatabaseMoved, NotGranted, StorageError, StorageUnavailable
 from mainspring.model.text import described
 from mainspring.model.verdict import Bury, Cancel, Done, Release, Retry, Settlement, Snooze
 from mainspring.runtime.claims_in_hand import ClaimsInHand
@@ -168,12 +168,26 @@ class Settler(Service):
     async def _write(self) -> None:
         try:
             await self._write_first(len(self._batch))
+        except DatabaseMoved as error:
+            if not error.is_over:
+                raise
+            self._lose()
         except StorageUnavailable:
             raise
         except Exception as error:
             if not isinstance(error, StorageError) and self._failures < _TRIES:
                 raise  # not an error of the database about one verdict, so it may pass
             await self._write_each()
+
+    def _lose(self) -> None:
+        """Drop the batch: its claims are in another database, where they lapse and new holders decide."""
+        batch, self._batch = self._batch, []
+        for origin, settlement in batch:
+            self._in_hand.drop(settlement.claim)
+            origin.settled()
+        self._log.log(
+            logging.WARNING, "settler: %d claims are lost, since their database has moved; they run again", len(batch)
+        )
 
     async def _write_each(self) -> None:
         """Write one by one: a verdict that cannot be written must not delay the others.

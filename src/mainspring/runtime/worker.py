@@ -10,7 +10,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from mainspring.model.errors import MainspringError, Misuse, NotGranted, SchemaMissing, StorageUnavailable
+from mainspring.model.errors import (
+    DatabaseMoved,
+    MainspringError,
+    Misuse,
+    NotGranted,
+    SchemaMissing,
+    StorageUnavailable,
+)
 from mainspring.model.message import Claim
 from mainspring.model.text import described
 from mainspring.model.views import BrokerLink, Declaration
@@ -308,7 +315,7 @@ class Worker:
 
     def _must_wait(self, error: MainspringError) -> None:
         self._log.failure("worker", error, expected=True)
-        if isinstance(error, StorageUnavailable):
+        if isinstance(error, StorageUnavailable) and not isinstance(error, DatabaseMoved):
             self._offline.lost()
         else:
             self._offline.back()

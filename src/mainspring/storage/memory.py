@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 
 from mainspring.model.errors import BadOption
 from mainspring.model.symptom import Symptom, Tolerances
-from mainspring.storage.contract import BellMode, Doorbell, Schema
+from mainspring.storage.contract import BellMode, Doorbell, Schema, Transfer
 from mainspring.storage.operation import Lane
 from mainspring.storage.portable.dialect import SqlStorage
 from mainspring.storage.script import Script, Statement, run
@@ -22,6 +22,7 @@ from mainspring.storage.sqlite import SqliteOperationSet, refuse_old_sqlite
 from mainspring.storage.sqlite.connection import GATE, OwnConnection, open_memory, translated
 from mainspring.storage.sqlite.dialect import Dialect
 from mainspring.storage.sqlite.schema import SqliteSchema, ddl
+from mainspring.storage.sqlite.transfer import SqliteTransfer
 from mainspring.timing.clock import Clock
 
 __all__ = ["MemoryStorage"]
@@ -52,6 +53,7 @@ class MemoryStorage(SqlStorage):
         self.schema: Schema = MemorySchema(_gateway, _gateway.dialect)
         self._bell = MemoryDoorbell(_gateway)
         self.doorbell: Doorbell = self._bell
+        self.transfer: Transfer = SqliteTransfer(_gateway.dialect, _gateway, _ADDRESS)
 
     @property
     def now(self) -> datetime | None:

@@ -22,7 +22,7 @@ from mainspring.model.message import ClaimRequest, Delivery, Draft, Published
 from mainspring.model.search import Filter
 from mainspring.model.verdict import Release, Settlement
 from mainspring.model.views import DeliveryView
-from mainspring.storage.contract import BellMode, Doorbell, Ledger, Lender, Mailbox, Storage
+from mainspring.storage.contract import BellMode, Doorbell, Ledger, Lender, Mailbox, Storage, Transfer
 from mainspring.storage.operation import Gateway, Lane
 from mainspring.storage.portable.dialect import SqlStorage
 from mainspring.storage.script import AsyncConnection, Script, Statement, SyncConnection, run, run_async
@@ -121,6 +121,11 @@ class EnlistedStorage(SqlStorage):
     def lender(self, size: int) -> Lender:
         """See ``Storage.lender``. A test runs its handlers itself, in its own transaction."""
         raise Misuse(f"{size} connections were to be lent, and in a test there is one: the test's own")
+
+    @property
+    def transfer(self) -> Transfer:
+        """See ``Storage.transfer``. A test's own transaction moves nowhere."""
+        raise Misuse("app.testing(tx=…) runs in one transaction, which moves nowhere: move a database outside of it")
 
     def sibling(self) -> EnlistedStorage:
         """See ``Storage.sibling``. There is one connection, and this is it."""

@@ -32,6 +32,12 @@ def servers(postgres_url: str) -> Iterator[Make]:
         yield make
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def make(request: pytest.FixtureRequest, files: Make, servers: Make) -> Make:
+    """Makes databases, of one kind and of the other."""
+    return files if request.param == "sqlite" else servers
+
+
 async def until(true: Callable[[], object], patience: float = 60.0) -> None:
     """Wait until this is true."""
     async with asyncio.timeout(patience):

@@ -14,12 +14,15 @@ from mainspring.app.admin.bulk import Progress
 from mainspring.app.blocking import AsyncOnly, Renamed
 from mainspring.app.fleet.databases import Chosen, Database, Databases, Discover, Urls, check_chosen, select, unknown
 from mainspring.app.fleet.destinations import Destinations
-from mainspring.app.fleet.forward import forwarding, store_for
+from mainspring.app.fleet.forward import forwarding
 from mainspring.app.fleet.member import Member
 from mainspring.app.fleet.metrics import FleetMetrics
+from mainspring.app.fleet.mover import MoveProgress, Mover, OnMove
+from mainspring.app.fleet.moves import Moves, read_moves
 from mainspring.app.fleet.options import FleetWorkerOptions, read_worker_options
+from mainspring.app.fleet.publisher import FleetPublisher
 from mainspring.app.fleet.report import FleetHealth, FleetReport, fleet_health, of_member, over
-from mainspring.app.fleet.routing import Route, Router, Target, naming
+from mainspring.app.fleet.routing import Route, Router
 from mainspring.app.fleet.survey import Survey
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.message.envelope import MISSING, PublishOptions
@@ -36,6 +39,7 @@ from mainspring.model.errors import (
 )
 from mainspring.model.health import Health, HealthLimits
 from mainspring.model.message import Cancelled, Receipt
+from mainspring.model.move import Move
 from mainspring.model.retention import Pruned, Retention
 from mainspring.model.text import described
 from mainspring.model.views import Declaration
@@ -67,6 +71,7 @@ class Fleet(Renamed, AsyncOnly):
         *,
         route: Route | None = None,
         home: str | None = None,
+        on_move: OnMove | None = None,
         refresh: Duration = "30s",
         idle: Duration = "30s",
         keep_open: int = 30,
@@ -81,10 +86,13 @@ class Fleet(Renamed, AsyncOnly):
         self._trimming: asyncio.Task[None] | None = None
         self._home_name = None if home is None else check_name(home, "home")
         self._databases = Databases(databases)
+        self._moves = Moves()
+        self._on_move = on_move
         self._members: dict[str, Member] = {}
         self._destinations = Destinations(lambda: self._members)
         self._own = (forwarding(self._code.options, self._destinations),)
         self._router = Router(self._code, route, lambda: self._members)
+        self._publisher = FleetPublisher(self._router, self._member, self.refresh)
         self._attendances: list[Attendances] = []
         self._inside = 0
         self._services: list[asyncio.Task[None]] = []
@@ -139,13 +147,15 @@ class Fleet(Renamed, AsyncOnly):
     async def _refresh(self) -> None:
         await self._databases.refresh()
         self._follow()
+        await self._moves.learn(self._members.get(self._home_name or ""))
+        self._follow()
 
     def _refreshed(self, _task: asyncio.Task[None]) -> None:
         self._refreshing = None
 
     def _follow(self) -> None:
         """Bring the members in line with the databases that are named."""
-        named = self._databases.addresses
+        named = self._moves.routed(self._databases.addresses)
         gone = [each for name, each in self._members.items() if named.get(name) != each.address]
         for member in gone:
             del self._members[member.name]
@@ -234,13 +244,7 @@ class Fleet(Renamed, AsyncOnly):
         With ``tx`` it is part of that transaction, which decides if no ``database`` is named. If another one is, it is
         sent there after the commit, and delivered there exactly once by its id.
         """
-        tx = options.get("tx")
-        member, across = self._router.target("fleet.publish()", database, tx, message, payload, options)
-        with naming(member):
-            if across is None:
-                return await member.app.publish(message, payload, **options)
-            draft = member.place.front.publisher.draft(message, payload, options, "fleet.publish(…)")
-            return (await store_for(across, member, [draft], options))[0]
+        return await self._publisher.publish(message, payload, database, options)
 
     async def publish_many(
         self,
@@ -255,22 +259,7 @@ class Fleet(Renamed, AsyncOnly):
         All are routed before any is stored. Databases are stored to one after another: when one fails, the messages
         of those before it are stored.
         """
-        parts: dict[Target, list[tuple[int, object]]] = {}
-        for place, each in enumerate(messages):
-            message, payload = each if type(each) is tuple and len(each) == 2 else (each, MISSING)  # noqa: PLR2004
-            target = self._router.target("fleet.publish_many()", database, options.get("tx"), message, payload, options)
-            parts.setdefault(target, []).append((place, each))
-        receipts: dict[int, Receipt] = {}
-        for (member, across), part in parts.items():
-            chosen = [each for _, each in part]
-            with naming(member):
-                if across is None:
-                    stored = await member.app.publish_many(chosen, spread=spread, **options)
-                else:
-                    drafts = member.place.front.publisher.drafts(chosen, spread, options)
-                    stored = await store_for(across, member, drafts, options)
-            receipts.update(zip((place for place, _ in part), stored, strict=True))
-        return [receipts[place] for place in sorted(receipts)]
+        return await self._publisher.publish_many(messages, database, spread, options)
 
     async def cancel(
         self,
@@ -282,9 +271,7 @@ class Fleet(Renamed, AsyncOnly):
         tx: Any = None,
     ) -> Cancelled:
         """Cancel as ``app.cancel`` does, in ``database``, or where ``route`` leads for a topic and ``key``."""
-        member = self._router.member_of_key("fleet.cancel()", database, tx, which, key)
-        with naming(member):
-            return await member.app.cancel(which, key=key, reason=reason, tx=tx)
+        return await self._publisher.cancel(which, key, reason, database, tx)
 
     # --- opening and working -------------------------------------------------------------------------------
 
@@ -431,7 +418,26 @@ class Fleet(Renamed, AsyncOnly):
             raise error  # health of an app does not raise for what is broken
         checks = await custom_checks.run(own.chosen(None))
         trouble, rejected = self._databases.trouble, self._databases.rejected
-        return fleet_health(report.results, checks, trouble, rejected, begun)
+        return fleet_health(report.results, [*checks, *self._moves.checks()], trouble, rejected, begun)
+
+    async def move(self, name: str, *, to: str, drain: Duration = "30s", progress: MoveProgress | None = None) -> Move:
+        """Move a database to the empty one that is called ``to``, or go on with its move. Opens by itself.
+
+        Workers finish what they have in hand, for ``drain``; then both refuse writes until all is copied and served.
+        """
+        async with self:
+            return await Mover(self, "fleet.move()", progress).move(name, to, length(drain, "drain").total_seconds())
+
+    async def undo_move(self, name: str, *, progress: MoveProgress | None = None) -> Move:
+        """Serve a database where it was again, and empty the target. Raises Misuse once it is served there."""
+        async with self:
+            return await Mover(self, "fleet.undo_move()", progress).undo(name)
+
+    async def moves(self) -> list[Move]:
+        """Return every move that was begun, the first one first."""
+        if not self._inside:
+            await self.refresh()
+        return list(await read_moves(self._home("fleet.moves()")))
 
     async def metrics(self) -> str:
         """The metrics of all databases for Prometheus, each with the label ``database``, and of the fleet itself."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from mainspring.app.code import Code
@@ -16,6 +17,7 @@ from mainspring.app.mainspring import Mainspring
 from mainspring.app.place import HERE, Place, Side
 from mainspring.app.storages import Address
 from mainspring.model.errors import NotOpen
+from mainspring.storage.contract import Storage
 
 _CLOSED = "the fleet is not open, or no longer has this database: write `async with fleet:` around it"
 
@@ -69,6 +71,16 @@ class MemberConnection(Connection):
         except BaseException:
             self._is_kept = False
             raise
+
+    @asynccontextmanager
+    async def apart(self) -> AsyncIterator[Storage]:
+        """Open the database beside the app, without migrating it."""
+        storage = self._build()
+        await storage.open()
+        try:
+            yield storage
+        finally:
+            await storage.close()
 
     async def held(self, call: str) -> Opened:
         """Return the database that a block holds open."""

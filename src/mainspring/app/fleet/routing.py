@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from mainspring.app.code import Code
 from mainspring.app.fleet.databases import unknown
@@ -14,6 +14,8 @@ from mainspring.app.fleet.transaction import elsewhere, members_of
 from mainspring.app.message.envelope import PublishOptions
 from mainspring.model.errors import BadHandle, BadOption, NotRouted, SchemaMissing, StorageError
 from mainspring.model.text import described
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from mainspring.app.fleet.member import Member
 from mainspring.app.fleet.options import WorkerOptions
 from mainspring.app.fleet.share import Share
 from mainspring.app.fleet.turns import Turns
-from mainspring.model.errors import MainspringError, StorageUnavailable
+from mainspring.model.errors import DatabaseMoved, MainspringError, StorageUnavailable
 from mainspring.model.retention import CHORES
 from mainspring.model.text import described
 
@@ -145,10 +145,13 @@ class Attendance:
                 place = self.member.place
                 served = (*self._options.served, *(each.group for each in place.own))
                 until = await storage.upkeep.outlook(place.code.options.name, served)
-                is_due = until is not None and until <= timedelta() and self._turns.is_free
-                if is_due:
+                is_due = until is not None and until <= timedelta()
+                if is_due and (fence := await storage.moves.fence()) is not None:
+                    raise DatabaseMoved(fence.name, fence.target, is_over=fence.is_over)
+                is_next = is_due and self._turns.is_free
+                if is_next:
                     await connection.keep()  # its turn begins with this connection
-            if not was_kept and not is_due:
+            if not was_kept and not is_next:
                 await self.member.hang_up()
         return None if until is None else until.total_seconds()
 

@@ -15,7 +15,15 @@ from typing import Any, Final, cast
 from mainspring.app.storages import OperationSet
 from mainspring.app.transaction.enlistment import Transactions
 from mainspring.app.transaction.sources import Source
-from mainspring.model.errors import BadHandle, BadOption, ClaimLost, NotGranted, StorageUnavailable, TransactionConflict
+from mainspring.model.errors import (
+    BadHandle,
+    BadOption,
+    ClaimLost,
+    DatabaseMoved,
+    NotGranted,
+    StorageUnavailable,
+    TransactionConflict,
+)
 from mainspring.model.interrupts import is_interrupt
 from mainspring.model.message import Delivery
 from mainspring.model.text import described
@@ -163,10 +171,10 @@ def _judge(run: Run, *, judged: bool) -> None:
 
 @contextmanager
 def _waiting(run: Run) -> Iterator[None]:
-    """Raise NotSettled if a row stays locked by another session, or a right is missing: the attempt has not failed."""
+    """Raise NotSettled if a row stays locked, a right is missing or the database moves: the attempt has not failed."""
     try:
         yield
-    except NotGranted as error:
+    except (NotGranted, DatabaseMoved) as error:
         raise NotSettled(str(error)) from error
     except Exception as error:
         if not _is_locked_out(error):

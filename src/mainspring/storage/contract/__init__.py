@@ -6,6 +6,7 @@ The storage's clock decides every due time, claim and expiry (invariant 7); ``St
 
 from mainspring.storage.contract.coordination import Fanouts, Inbox, Leases, Timetable
 from mainspring.storage.contract.messages import Controls, Keyed, Ledger, Mailbox
+from mainspring.storage.contract.moves import Moves, Transfer
 from mainspring.storage.contract.storage import (
     BellMode,
     Doorbell,
@@ -30,10 +31,12 @@ __all__ = [
     "Lender",
     "Mailbox",
     "Measures",
+    "Moves",
     "OperationSet",
     "PoolUse",
     "Schema",
     "Storage",
     "Timetable",
+    "Transfer",
     "Upkeep",
 ]

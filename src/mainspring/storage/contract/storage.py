@@ -18,6 +18,7 @@ from mainspring.model.views import Beat, Declaration, Orders, RunView
 from mainspring.model.worker import Declarer, DeclareResult
 from mainspring.storage.contract.coordination import Fanouts, Inbox, Leases, Timetable
 from mainspring.storage.contract.messages import Controls, Ledger, Mailbox
+from mainspring.storage.contract.moves import Moves, Transfer
 
 BellMode = Literal["notify", "watch", "poll"]
 """How work is noticed: by a notification, by watching the file, or by polling only."""
@@ -247,6 +248,8 @@ class OperationSet(Protocol):
     @property
     def measures(self) -> Measures: ...
     @property
+    def moves(self) -> Moves: ...
+    @property
     def schema(self) -> Schema: ...
 
     async def ping(self) -> object:
@@ -262,6 +265,11 @@ class Storage(OperationSet, Protocol):
     migrates_itself: bool
     """Whether opening may create the tables by itself (embedded databases)."""
     doorbell: Doorbell
+
+    @property
+    def transfer(self) -> Transfer:
+        """What moves its content to another database."""
+        ...
 
     async def open(self) -> None:
         """Open on the running loop. Does not fail because a server is away: operations raise then."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from mainspring.model.errors import BadHandle, MainspringError, SchemaMissing
+from mainspring.model.errors import BadHandle, DatabaseMoved, MainspringError, SchemaMissing
 from mainspring.storage.migrations import flags, migrations
 from mainspring.storage.script import Row, Statement
 
@@ -102,6 +102,8 @@ def explained(error: BaseException, state: str | None, database: str | None) -> 
     if state == _FAILED:
         return failed()
     text = str(error).strip().partition("\n")[0]
+    if (moved := DatabaseMoved.read(text)) is not None:
+        return moved
     if state == _NOT_GRANTED:
         from mainspring.storage.postgres.errors import not_granted
 

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from mainspring.model.errors import BadHandle, SchemaMissing
+from mainspring.model.errors import BadHandle, DatabaseMoved, SchemaMissing, StorageError
 from mainspring.storage.enlisted.errors import OwnFile, closed
 from mainspring.storage.migrations import flags, migrations
 from mainspring.storage.script import Row, Statement
@@ -98,8 +98,10 @@ def begins_before_writing(connection: Any) -> bool:
     return getattr(connection, "autocommit", _LEGACY) == _LEGACY and connection.isolation_level is not None
 
 
-def missing(error: BaseException, file: str | None) -> SchemaMissing | None:
-    """Say which file it is that has no tables, None where the error is another."""
+def missing(error: BaseException, file: str | None) -> StorageError | None:
+    """Say which file it is that has no tables, or whose content moves; None where the error is another."""
+    if (moved := DatabaseMoved.read(str(error))) is not None:
+        return moved
     if "no such table" not in str(error):
         return None
     # The app's own database may well be in order.

@@ -21,6 +21,7 @@ from mainspring.storage.contract import (
     Ledger,
     Mailbox,
     Measures,
+    Moves,
     OperationSet,
     PoolUse,
     Schema,
@@ -168,6 +169,7 @@ class SqlStorage:
         self.leases: Leases = operations.leases
         self.fanouts: Fanouts = operations.fanouts
         self.measures: Measures = operations.measures
+        self.moves: Moves = operations.moves
         self.schema: Schema = operations.schema
         self._ping = operations.ping
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from mainspring.model.errors import BadOption
-from mainspring.storage.contract import Doorbell, PoolUse, Schema
+from mainspring.storage.contract import Doorbell, PoolUse, Schema, Transfer
 from mainspring.storage.operation import Clocked, Gateway, HandSet, Nowhere, operation
 from mainspring.storage.portable.dialect import SqlStorage
 from mainspring.storage.postgres.controls import PostgresControls
@@ -19,6 +19,7 @@ from mainspring.storage.postgres.ledger import PostgresLedger
 from mainspring.storage.postgres.lender import PostgresLender
 from mainspring.storage.postgres.mailbox import PostgresMailbox
 from mainspring.storage.postgres.schema import EnlistedSchema, PostgresSchema, ddl
+from mainspring.storage.postgres.transfer import PostgresMoves, PostgresTransfer, UnhurriedGateway
 from mainspring.storage.postgres.upkeep import PostgresMeasures, PostgresUpkeep
 from mainspring.storage.script import Script
 
@@ -39,6 +40,7 @@ class PostgresOperationSet(PostgresOperations):
         self.leases: PostgresLeases = PostgresLeases(names, gateway, clock)
         self.fanouts: PostgresFanouts = PostgresFanouts(names, gateway, clock)
         self.measures: PostgresMeasures = PostgresMeasures(names, gateway, clock)
+        self.moves: PostgresMoves = PostgresMoves(names, gateway, clock)
         self.schema: EnlistedSchema = EnlistedSchema(gateway, names)
 
     @operation("read")
@@ -87,6 +89,7 @@ class PostgresStorage(SqlStorage):
         self._bell = PostgresDoorbell(gateway, names, clock, sparing=sparing)
         self.doorbell: Doorbell = self._bell
         self.schema: Schema = PostgresSchema(gateway, names)
+        self.transfer: Transfer = PostgresTransfer(names, UnhurriedGateway(gateway))
 
     @property
     def now(self) -> datetime | None:
@@ -103,6 +106,7 @@ class PostgresStorage(SqlStorage):
 
     async def close(self) -> None:
         await self._bell.hang_up()
+        await self.transfer.close()
         await self._gateway.close()
 
     def enlisted(self, gateway: Gateway | None = None, clock: Clocked | None = None) -> PostgresOperationSet:

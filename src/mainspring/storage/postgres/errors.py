@@ -6,7 +6,14 @@ import re
 import ssl
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from mainspring.model.errors import BadOption, NotGranted, SchemaMissing, StorageError, StorageUnavailable
+from mainspring.model.errors import (
+    BadOption,
+    DatabaseMoved,
+    NotGranted,
+    SchemaMissing,
+    StorageError,
+    StorageUnavailable,
+)
 from mainspring.model.roles import Role
 from mainspring.storage.migrations import migrations
 from mainspring.storage.operation import Lane
@@ -50,7 +57,7 @@ _POOLED = frozenset({"26000", "42P05"})
 _REFUSED_SETTING = frozenset({"08P01", "42704"})
 
 
-def translated(
+def translated(  # noqa: PLR0911 - one for each meaning
     error: BaseException,
     refusal: Refusal | None,
     secrets: tuple[str, ...],
@@ -70,6 +77,8 @@ def translated(
         said = str(error).partition("\n")[0]
         if refusal.state in _NO_TABLES or (refusal.state == _UNDEFINED and said.startswith("function ")):
             return SchemaMissing(0, migrations(PACKAGE)[-1].number, what=said)
+        if (moved := DatabaseMoved.read(said)) is not None:
+            return moved
         named = at if refusal.state.startswith(_OF_CONNECTIONS) else ""
         text = f"PostgreSQL{named} says {_scrubbed(str(error), secrets)} ({refusal.state})"
         if refusal.state == _NOT_GRANTED:

@@ -23,6 +23,9 @@ _PUBLISH = {
     "setting": "SELECT",
     "subscription": "SELECT",
     "bell": "SELECT",
+    # Where a name leads, and why nothing is accepted.
+    "move": "SELECT",
+    "fence": "SELECT",
     # Not the payload, the headers or what else others have published.
     "message": "SELECT (id, topic, key, published_at, copies), INSERT",
     # To lock rows, PostgreSQL asks for the right to update one column.
@@ -67,6 +70,7 @@ _WORK = {
     "migration": "SELECT",
     "setting": "SELECT",
     "readable": "SELECT",
+    "fence": "SELECT",
     # It prunes the audit, and writes none: the actions of operators need INSERT.
     "audit": "SELECT, UPDATE (detail), DELETE",
 }

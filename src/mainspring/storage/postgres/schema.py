@@ -39,7 +39,7 @@ LOCKED_OUT = 60.0
 """Seconds after which it gives up, and reports the blocking session."""
 _LONGEST_PAUSE = 5.0
 _OLDEST = 13
-_PATIENCE = 3600.0
+PATIENCE = 3600.0
 """Seconds for all of it: an index of a large table takes its time, and blocks no writer."""
 _TRY_AGAIN = frozenset({"55P03", "40P01"})
 _LOOKING = 10.0
@@ -86,7 +86,7 @@ async def migrate(gateway: PostgresGateway, names: Names) -> list[str]:
     """
     opened: list[Connection] = []
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(PATIENCE):
             guard = await _dialled(gateway, opened)
             if guard.major() < _OLDEST:
                 raise StorageError(f"PostgreSQL {guard.major()} is too old: {_OLDEST} is the oldest that can be used")

@@ -8,7 +8,7 @@ import sqlite3
 from datetime import datetime
 
 from mainspring.model.errors import BadOption
-from mainspring.storage.contract import Doorbell, PoolUse
+from mainspring.storage.contract import Doorbell, PoolUse, Transfer
 from mainspring.storage.operation import Clocked, Gateway, Nowhere, operation
 from mainspring.storage.portable.dialect import SqlStorage
 from mainspring.storage.script import Script
@@ -21,6 +21,7 @@ from mainspring.storage.sqlite.ledger import SqliteLedger
 from mainspring.storage.sqlite.lender import SqliteLender
 from mainspring.storage.sqlite.mailbox import SqliteMailbox
 from mainspring.storage.sqlite.schema import SqliteSchema, ddl
+from mainspring.storage.sqlite.transfer import SqliteMoves, SqliteTransfer
 from mainspring.storage.sqlite.upkeep import SqliteMeasures, SqliteUpkeep
 
 __all__ = ["SqliteStorage", "refuse_old_sqlite", "wal_reset_bug"]
@@ -46,6 +47,7 @@ class SqliteOperationSet(SqliteOperations):
         self.leases: SqliteLeases = SqliteLeases(sql, gateway)
         self.fanouts: SqliteFanouts = SqliteFanouts(sql, gateway)
         self.measures: SqliteMeasures = SqliteMeasures(sql, gateway)
+        self.moves: SqliteMoves = SqliteMoves(sql, gateway)
         self.schema: SqliteSchema = SqliteSchema(gateway, sql)
 
     @operation("read")
@@ -87,6 +89,7 @@ class SqliteStorage(SqlStorage):
         self._probe = operations.ping.script
         self._bell = SqliteDoorbell(gateway, _shared.dialect)
         self.doorbell: Doorbell = self._bell
+        self.transfer: Transfer = SqliteTransfer(_shared.dialect, gateway, gateway.path)
 
     @property
     def now(self) -> datetime | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mainspring.model.errors import SchemaMissing, StorageError, StorageUnavailable
+from mainspring.model.errors import DatabaseMoved, SchemaMissing, StorageError, StorageUnavailable
 from mainspring.storage.migrations import migrations
 from mainspring.storage.script import Row, Statement
 from mainspring.storage.sqlite.dialect import PACKAGE, prefix
@@ -178,6 +178,8 @@ def translated(error: BaseException, path: str, tables: str) -> BaseException:
         return error
     if f"no such table: {prefix(tables)}_" in str(error):
         return SchemaMissing(0, migrations(PACKAGE)[-1].number, tables=tables, what=str(error))
+    if (moved := DatabaseMoved.read(str(error))) is not None:
+        return moved
     code = primary(error)
     kind = StorageUnavailable if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) else StorageError
     return kind(f"the database {path!r} {_MEANINGS.get(code, 'refused')} (SQLite: {error})")
