@@ -48,7 +48,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "a transaction of another database than is named is accepted",
-        file="app/fleet/routing.py",
+        file="app/fleet/router.py",
         was="        if named not in found:",
         becomes="        if named is None:",
         caught_by=PUBLISHING,

@@ -66,7 +66,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "what route names is sent across without being asked for",
-        file="app/fleet/routing.py",
+        file="app/fleet/router.py",
         was="if crosses and by_name and",
         becomes="if crosses and",
         caught_by=f"{FORWARD}::test_what_cannot_be_true_across_databases_is_rejected",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mainspring.app.fleet.databases import Database
     from mainspring.app.fleet.fleet import Fleet
     from mainspring.app.fleet.report import FleetHealth, FleetReport
-    from mainspring.app.fleet.routing import RoutedMessage
+    from mainspring.app.fleet.router import RoutedMessage
     from mainspring.app.fleet.worker import FleetWorker
     from mainspring.app.lease.lease import Lease, SyncLease
     from mainspring.app.mainspring import Mainspring
@@ -223,7 +223,7 @@ _HOMES = {
     "mainspring.app.fleet.databases": ("Database",),
     "mainspring.app.fleet.fleet": ("Fleet",),
     "mainspring.app.fleet.report": ("FleetHealth", "FleetReport"),
-    "mainspring.app.fleet.routing": ("RoutedMessage",),
+    "mainspring.app.fleet.router": ("RoutedMessage",),
     "mainspring.app.fleet.worker": ("FleetWorker",),
     "mainspring.app.message.envelope": ("JoinOptions", "PublishOptions", "SendOptions"),
     "mainspring.app.observe.health": ("Check", "Health", "HealthLimits"),

@@ -22,7 +22,7 @@ from mainspring.app.fleet.moves import Moves, read_moves
 from mainspring.app.fleet.options import FleetWorkerOptions, read_worker_options
 from mainspring.app.fleet.publisher import FleetPublisher
 from mainspring.app.fleet.report import FleetHealth, FleetReport, fleet_health, of_member, over
-from mainspring.app.fleet.routing import Route, Router
+from mainspring.app.fleet.router import Route, Router
 from mainspring.app.fleet.survey import Survey
 from mainspring.app.mainspring import Mainspring
 from mainspring.app.message.envelope import MISSING, PublishOptions

@@ -9,7 +9,7 @@ from uuid import UUID
 from mainspring.app.batcher import BATCH
 from mainspring.app.fleet.forward import store_for
 from mainspring.app.fleet.member import Member
-from mainspring.app.fleet.routing import Router, Target, naming
+from mainspring.app.fleet.router import Router, Target, naming
 from mainspring.app.message.envelope import MISSING, PublishOptions
 from mainspring.model.errors import DatabaseMoved
 from mainspring.model.message import Cancelled, Receipt
