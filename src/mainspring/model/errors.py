@@ -96,7 +96,7 @@ class UnknownDatabase(Misuse, KeyError):
         shown = ", ".join(known[:_MOST_SHOWN]) + (
             f" and {len(known) - _MOST_SHOWN} more" if len(known) > _MOST_SHOWN else ""
         )
-        self.finding = f"{name!r} is no database of the fleet.{advice} There are: {shown or 'none'}"
+        self.finding: str = f"{name!r} is no database of the fleet.{advice} There are: {shown or 'none'}"
         super().__init__(f"{self.finding}. If it is new, `await fleet.refresh()` asks for the databases again")
 
     def __str__(self) -> str:

@@ -51,7 +51,7 @@ class PostgresMoves(SqlMoves, PostgresOperations):
 class PostgresTransfer(PostgresOperations):
     """``Transfer`` on PostgreSQL. Rows are JSON, since that is alike under all settings of a session."""
 
-    tables = tables(PACKAGE)
+    tables: tuple[str, ...] = tables(PACKAGE)
 
     def __init__(self, names: Names, gateway: UnhurriedGateway) -> None:
         super().__init__(names, gateway, HandSet())

@@ -27,7 +27,7 @@ class SqliteMoves(SqlMoves, SqliteOperations):
 class SqliteTransfer(SqliteOperations):
     """``Transfer`` on SQLite. A script that writes has the lock of the file: no other sees what it lifts for itself."""
 
-    tables = tables(PACKAGE)
+    tables: tuple[str, ...] = tables(PACKAGE)
 
     def __init__(self, sql: Dialect, gateway: Gateway, path: str) -> None:
         super().__init__(sql, gateway)
