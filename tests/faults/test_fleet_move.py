@@ -72,8 +72,8 @@ class Load:
                     place = "eu-2" if error.is_over else "acme"
                 except BadHandle:  # the old place is no database of the fleet any more
                     place = "eu-2"
-                except sqlite3.OperationalError:  # locked by another writer
-                    pass
+                except (sqlite3.OperationalError, psycopg.errors.DeadlockDetected):
+                    pass  # locked by another writer; or ended by a server that looks for deadlocks after 50 ms
                 else:
                     break
                 await asyncio.sleep(0.1)
