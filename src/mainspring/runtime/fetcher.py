@@ -168,6 +168,7 @@ class Fetcher(Service):
             if self._slots is not None:
                 self._slots.leave(self._executors)
             return FOREVER
+        self._has_rested = False
         now = self._clock.monotonic()
         spacing = self._wakeup.spacing(now - self._claimed_at)
         if spacing > 0:
@@ -191,7 +192,6 @@ class Fetcher(Service):
     async def fetch(self, wants: Sequence[ClaimRequest]) -> bool:
         """Claim once, and pass the deliveries to their executors. Returns whether there may be more to claim."""
         self._claimed_at = sent = self._clock.monotonic()
-        self._has_rested = False
         try:
             claimed = await self._claim(wants)
             short = self._hand_out(wants, claimed, sent)

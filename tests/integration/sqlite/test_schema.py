@@ -34,6 +34,7 @@ ALL = [
     "0020_declared_schedules",
     "0021_history",
     "0022_links",
+    "0023_moves",
 ]
 SHAPE = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY type, name"
 

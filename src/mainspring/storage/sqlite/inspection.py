@@ -43,6 +43,7 @@ _MOVED = {
     "spent": ("until",),
     "fanout_cursor": ("completed_at", "planned_at", "seen_at"),
     "fanout_policy": ("edited_at",),
+    "move": ("began_at", "changed_at"),
 }
 """Instants relative to the time of their writing: they keep their distance to the corrected time."""
 _HELD_BACK = {"schedule": ("base_at",), "fanout_cursor": ("completed", "planned")}
