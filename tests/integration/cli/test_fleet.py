@@ -249,7 +249,7 @@ def test_ctrl_c_ends_all_of_them(opened: Shell) -> None:
     with create_server(("127.0.0.1", 0)) as mute:
         of(opened, acme="sqlite:///acme.db", mute=f"postgresql://a@127.0.0.1:{mute.getsockname()[1]}/a")
         chosen = ("--app", "stores:found", "--database", "*")
-        ended = opened.on_terminal("groups", "list", *chosen, interrupt_at="1 of 2 databases", anew=True)
+        ended = opened.on_terminal("groups", "list", *chosen, interrupt_at="0 of 2 databases", anew=True)
 
     assert ended.code == 130
 
