@@ -100,7 +100,7 @@ def leave_a_fork_behind(delivery: Delivery, run: Run) -> None:
 
 
 def talk_nonsense(_delivery: Delivery, _run: Run) -> None:
-    for descriptor in range(3, 64):
+    for descriptor in range(3, 4096):  # whichever number the parent had for it
         try:
             os.write(descriptor, b"\x00\x00\x00\x02{}")
         except OSError:
