@@ -71,7 +71,7 @@ async def test_who_collides_every_time_fails_by_name(place: Place, sessions: Ses
         "TransactionConflict: a serialization failure: another transaction has changed what this one read; "
         "5 tries in a row failed, the last with DBAPIError: "
     )
-    assert place.rows("SELECT balance FROM account")[0][0] == len(calls)  # what the others wrote, and nothing of its own
+    assert place.rows("SELECT balance FROM account")[0][0] == len(calls)  # of others, and none of its own
 
 
 async def test_a_heartbeat_is_no_collision(place: Place, sessions: Sessions) -> None:
